@@ -51,7 +51,7 @@ impl UserAgentSession for Browser {
 /// Running server and its URL.
 async fn start() -> (Program, String) {
     let mut program = Program::start("servers/fastmcp_oauth.py", &[]);
-    let url = format!("http://{}", program.told("http://").await);
+    let url = format!("http://{}", program.line_after("http://").await);
     program.release_connection();
     (program, url)
 }
@@ -111,8 +111,8 @@ async fn registered(origin: &str, method: &str) -> (String, String) {
     let headers = HeaderMap::from_iter([(header::CONTENT_TYPE, json)]);
     let body = Bytes::from(metadata.to_string());
     let answer = Fetch::new().post(&format!("{origin}register"), headers, body).await.unwrap();
-    let said: Value = answer.json().unwrap();
-    let member = |name: &str| said[name].as_str().unwrap_or_default().to_owned();
+    let tool_text: Value = answer.json().unwrap();
+    let member = |name: &str| tool_text[name].as_str().unwrap_or_default().to_owned();
     (member("client_id"), member("client_secret"))
 }
 

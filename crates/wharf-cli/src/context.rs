@@ -91,7 +91,7 @@ impl Context {
     pub(crate) async fn connect(&self, target: Target) -> Result<&Client, CliError> {
         self.questions.server_is(&target.to_string());
         let found = self.resolve_server(target).await?;
-        let builder = self.client_builder(&found, self.questions.answers())?;
+        let builder = self.client_builder(&found, self.questions.client_handler())?;
         let connecting = builder.connect(found.target.clone()).await;
         let client = connecting.map_err(|error| Self::connect_error(&found.target, error))?;
         self.questions.server_is(&client.about().info.name);
@@ -161,9 +161,9 @@ impl Context {
     fn client_builder(
         &self,
         found: &ResolvedServer,
-        answers: ClientHandlerBuilder,
+        handler: ClientHandlerBuilder,
     ) -> Result<ClientBuilder, CliError> {
-        let mut builder = self.builder(answers)?;
+        let mut builder = self.builder(handler)?;
         if let Some(auth) = &found.auth {
             builder = builder.auth(auth.clone());
         }
@@ -241,12 +241,12 @@ impl Context {
         CliError::connecting(error).hint(hint.map(str::to_owned))
     }
 
-    fn builder(&self, answers: ClientHandlerBuilder) -> Result<ClientBuilder, CliError> {
+    fn builder(&self, handler: ClientHandlerBuilder) -> Result<ClientBuilder, CliError> {
         let roots = self.shared.roots()?;
-        let answers = if roots.is_empty() { answers } else { answers.fixed_roots(roots) };
+        let handler = if roots.is_empty() { handler } else { handler.fixed_roots(roots) };
         let mut builder = Client::builder()
             .info(Implementation::new("wharf", env!("CARGO_PKG_VERSION")).title("Wharf"))
-            .answers(answers)
+            .handler(handler)
             .stderr(Stderr::Null);
         if self.shared.trace || self.shared.stderr {
             let trace = MessageTrace::new(self.shared.trace, self.screen.clone());
@@ -255,7 +255,7 @@ impl Context {
         }
         builder = match self.shared.era {
             Some(VersionChoice::Era(era)) => builder.era(era),
-            Some(VersionChoice::Exact(pin)) => builder.pin(pin),
+            Some(VersionChoice::Exact(version)) => builder.protocol_version(version),
             None => builder,
         };
         if let Some(timeout) = self.shared.timeout {

@@ -52,7 +52,7 @@ impl TerminalPrompts {
     }
 
     /// Elicitation handlers; none without a terminal.
-    pub(crate) fn answers(&self) -> ClientHandlerBuilder {
+    pub(crate) fn client_handler(&self) -> ClientHandlerBuilder {
         if !is_interactive() {
             return ClientHandlerBuilder::new();
         }

@@ -23,7 +23,7 @@ macro_rules! clients {
         $(
             #[test]
             fn $test() {
-                if let Err(why) = drive(stringify!($test), $script, $era, Over::$over) {
+                if let Err(why) = drive(stringify!($test), $script, $era, ServerTransport::$over) {
                     panic!("{why}");
                 }
             }
@@ -63,7 +63,7 @@ clients! {
 }
 
 #[derive(Clone, Copy)]
-enum Over {
+enum ServerTransport {
     /// The client starts the server.
     Stdio,
     Http,
@@ -72,7 +72,7 @@ enum Over {
     Sse,
 }
 
-fn drive(test: &str, script: &str, era: &str, over: Over) -> Result<(), String> {
+fn drive(test: &str, script: &str, era: &str, over: ServerTransport) -> Result<(), String> {
     let installed = Installed::find()?;
     let runtime = installed.runtime(script);
     // A file, not a pipe: nobody has to read it while the driver runs.
@@ -80,7 +80,7 @@ fn drive(test: &str, script: &str, era: &str, over: Over) -> Result<(), String> 
     let file = File::create(&log).map_err(|e| format!("cannot create {}: {e}", log.display()))?;
     let share = || file.try_clone().map_err(|e| format!("cannot share {}: {e}", log.display()));
     let server = match over {
-        Over::Stdio => None,
+        ServerTransport::Stdio => None,
         over => Some(Server::start(over, share()?)?),
     };
     let target = match &server {
@@ -112,7 +112,7 @@ fn drive(test: &str, script: &str, era: &str, over: Over) -> Result<(), String> 
     }
 }
 
-impl Over {
+impl ServerTransport {
     /// Where the transport is, if Streamable HTTP is at `mcp`.
     fn address(self, mcp: &str) -> String {
         match self {
@@ -130,10 +130,10 @@ struct Server {
 }
 
 impl Server {
-    fn start(over: Over, log: File) -> Result<Self, String> {
+    fn start(over: ServerTransport, log: File) -> Result<Self, String> {
         let mut command = Command::new(env!("CARGO_BIN_EXE_wharf"));
         command.args(["serve", "--http", "127.0.0.1:0"]);
-        if matches!(over, Over::Sse) {
+        if matches!(over, ServerTransport::Sse) {
             command.arg("--sse");
         }
         let process = command.stderr(Stdio::piped()).spawn();

@@ -9,7 +9,7 @@ use std::{
 };
 
 use crate::{
-    BoxFuture, Bus, BusSubscriber, EventStore, Events, Health, NonceStore, PutResult, Rate,
+    AttachResult, BoxFuture, Bus, BusSubscriber, EventStore, Events, Health, NonceStore, Rate,
     RateDecision, RateStore, Record, RecordStore, Retention, StateCipher, Stored, Timer,
 };
 
@@ -52,8 +52,8 @@ forward_to_arc! {
         fn remove(&self, id: &str) -> Stored<bool>;
         fn list(&self, owner: &str, after: Option<&str>, limit: usize) -> Stored<Vec<Record>>;
         fn due(&self, limit: usize) -> Stored<Vec<String>>;
-        fn keep(&self, id: &str, fence: u64, name: &str, value: Vec<u8>) -> Stored<PutResult>;
-        fn kept(&self, id: &str) -> Stored<BTreeMap<String, Vec<u8>>>;
+        fn attach(&self, id: &str, fence: u64, name: &str, value: Vec<u8>) -> Stored<AttachResult>;
+        fn attachments(&self, id: &str) -> Stored<BTreeMap<String, Vec<u8>>>;
         fn sweep(&self, limit: usize) -> Stored<usize>;
     }
     EventStore {

@@ -133,11 +133,11 @@ setters!(Record {
 
 /// Result of attaching a value to a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PutResult {
+pub enum AttachResult {
     /// The value was stored.
-    Kept,
+    Attached,
     /// A value with this name exists: this one.
-    Known(Vec<u8>),
+    Exists(Vec<u8>),
     /// The record was removed, or another process holds it.
     Lost,
 }
@@ -169,10 +169,10 @@ pub trait RecordStore: Send + Sync + 'static {
     fn due(&self, limit: usize) -> Stored<Vec<String>>;
 
     /// Attaches a value to a record under a new name, on behalf of the holder with this fencing token.
-    fn keep(&self, id: &str, fence: u64, name: &str, value: Vec<u8>) -> Stored<PutResult>;
+    fn attach(&self, id: &str, fence: u64, name: &str, value: Vec<u8>) -> Stored<AttachResult>;
 
     /// Returns all values attached to a record.
-    fn kept(&self, id: &str) -> Stored<BTreeMap<String, Vec<u8>>>;
+    fn attachments(&self, id: &str) -> Stored<BTreeMap<String, Vec<u8>>>;
 
     /// Removes at most `limit` expired records; returns their number.
     fn sweep(&self, limit: usize) -> Stored<usize>;

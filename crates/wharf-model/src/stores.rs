@@ -3,8 +3,8 @@
 use std::{any::Any, collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use crate::{
-    Bus, BusSubscriber, Error, ErrorKind, EventStore, Events, Health, NonceStore, PutResult, Rate,
-    RateDecision, RateStore, Record, RecordStore, Retention, Stored,
+    AttachResult, Bus, BusSubscriber, Error, ErrorKind, EventStore, Events, Health, NonceStore,
+    Rate, RateDecision, RateStore, Record, RecordStore, Retention, Stored,
 };
 
 /// Durability and sharing of a store.
@@ -156,11 +156,11 @@ impl RecordStore for UnsetStore {
         self.fail()
     }
 
-    fn keep(&self, _id: &str, _fence: u64, _name: &str, _value: Vec<u8>) -> Stored<PutResult> {
+    fn attach(&self, _id: &str, _fence: u64, _name: &str, _value: Vec<u8>) -> Stored<AttachResult> {
         self.fail()
     }
 
-    fn kept(&self, _id: &str) -> Stored<BTreeMap<String, Vec<u8>>> {
+    fn attachments(&self, _id: &str) -> Stored<BTreeMap<String, Vec<u8>>> {
         self.fail()
     }
 

@@ -768,7 +768,7 @@ async fn stored_tasks_can_be_encrypted() {
     assert_eq!(completed_text(&client.get(&id).await), "step secret");
     let record = test_stores.records.load(&id).await.unwrap().unwrap();
     let mut kept = vec![record.body, record.owner.into_bytes()];
-    kept.extend(test_stores.records.kept(&id).await.unwrap().into_values());
+    kept.extend(test_stores.records.attachments(&id).await.unwrap().into_values());
     for bytes in kept {
         assert!(!String::from_utf8_lossy(&bytes).contains("secret"));
     }

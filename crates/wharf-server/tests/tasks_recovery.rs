@@ -275,7 +275,7 @@ async fn the_first_stored_result_of_a_step_counts() {
     settle().await;
     // A concurrent run of the same fence stored its result first.
     let fence = test_stores.records.load(&id).await.unwrap().unwrap().fence;
-    test_stores.records.keep(&id, fence, "s#1", b"77".to_vec()).await.unwrap();
+    test_stores.records.attach(&id, fence, "s#1", b"77".to_vec()).await.unwrap();
     pass(seconds(6)).await;
     assert_eq!(completed_text(&client(&router).get(&id).await), "77");
 }

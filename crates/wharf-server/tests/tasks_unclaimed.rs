@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use futures_util::future::poll_immediate;
 use task_support::*;
-use wharf_model::{PutResult, Record, RecordStore, Sharing, Stored};
+use wharf_model::{AttachResult, Record, RecordStore, Sharing, Stored};
 use wharf_server::{MemoryRecords, Router, State, TaskMode, Tool, memory_stores};
 
 /// A store whose inserts take time and finish even if the caller drops the future.
@@ -41,11 +41,11 @@ impl RecordStore for SlowInserts {
     fn due(&self, limit: usize) -> Stored<Vec<String>> {
         self.0.due(limit)
     }
-    fn keep(&self, id: &str, fence: u64, name: &str, value: Vec<u8>) -> Stored<PutResult> {
-        self.0.keep(id, fence, name, value)
+    fn attach(&self, id: &str, fence: u64, name: &str, value: Vec<u8>) -> Stored<AttachResult> {
+        self.0.attach(id, fence, name, value)
     }
-    fn kept(&self, id: &str) -> Stored<BTreeMap<String, Vec<u8>>> {
-        self.0.kept(id)
+    fn attachments(&self, id: &str) -> Stored<BTreeMap<String, Vec<u8>>> {
+        self.0.attachments(id)
     }
     fn sweep(&self, limit: usize) -> Stored<usize> {
         self.0.sweep(limit)

@@ -13,8 +13,8 @@ use std::{
 
 use tokio::task::yield_now;
 use wharf_model::{
-    Bus, BusSubscriber, EventStore, Events, NonceStore, PutResult, Rate, RateDecision, RateStore,
-    Record, RecordStore, Retention, Stored,
+    AttachResult, Bus, BusSubscriber, EventStore, Events, NonceStore, Rate, RateDecision,
+    RateStore, Record, RecordStore, Retention, Stored,
 };
 use wharf_store::{MemoryBus, MemoryEvents, MemoryRecords, contract};
 
@@ -149,23 +149,25 @@ impl RecordStore for FaultyStore {
         })
     }
 
-    fn keep(&self, id: &str, fence: u64, name: &str, value: Vec<u8>) -> Stored<PutResult> {
+    fn attach(&self, id: &str, fence: u64, name: &str, value: Vec<u8>) -> Stored<AttachResult> {
         let (inner, fault) = (self.inner.clone(), self.fault);
         let (id, name) = (id.to_owned(), name.to_owned());
         Box::pin(async move {
             let holder = inner.load(&id).await?.map_or(fence, |seen| seen.fence);
             let fence = if fault == IgnoresTheFence { holder } else { fence };
-            match inner.keep(&id, fence, &name, value.clone()).await? {
-                PutResult::Known(_) if fault == KeepsTheLastValue => Ok(PutResult::Known(value)),
+            match inner.attach(&id, fence, &name, value.clone()).await? {
+                AttachResult::Exists(_) if fault == KeepsTheLastValue => {
+                    Ok(AttachResult::Exists(value))
+                }
                 kept => Ok(kept),
             }
         })
     }
 
-    fn kept(&self, id: &str) -> Stored<BTreeMap<String, Vec<u8>>> {
+    fn attachments(&self, id: &str) -> Stored<BTreeMap<String, Vec<u8>>> {
         match self.fault {
             LosesKeptValues => Box::pin(async { Ok(BTreeMap::new()) }),
-            _ => self.inner.kept(id),
+            _ => self.inner.attachments(id),
         }
     }
 

@@ -66,7 +66,7 @@ async fn records_are_bounded_in_number_and_bytes() {
     let store = MemoryRecords::new(2, 100);
     assert!(store.insert(record("a", 50, None), 9).await.unwrap());
     assert!(store.insert(record("big", 51, None), 9).await.unwrap_err().kind.is_overloaded());
-    assert!(store.keep("a", 0, "x", vec![0; 50]).await.unwrap_err().kind.is_overloaded());
+    assert!(store.attach("a", 0, "x", vec![0; 50]).await.unwrap_err().kind.is_overloaded());
     let grown = record("a", 101, None).version(1);
     assert!(store.swap(grown).await.unwrap_err().kind.is_overloaded());
     assert!(store.insert(record("b", 10, Some(1)), 9).await.unwrap());

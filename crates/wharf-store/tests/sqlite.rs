@@ -13,7 +13,7 @@ use std::{
     },
 };
 
-use wharf_model::{PutResult, Record, Sharing, Stores};
+use wharf_model::{AttachResult, Record, Sharing, Stores};
 use wharf_store::{contract, open};
 
 /// Temporary directory, removed with the test.
@@ -284,8 +284,8 @@ fn write_until_killed(url: &str) {
                     let id = format!("{}/{writer}/{number}", std::process::id());
                     let record = Record::new(id.clone()).owner(id.clone());
                     assert_eq!(stores.tasks.insert(record, 9).await, Ok(true));
-                    let kept = stores.tasks.keep(&id, 0, "step", id.clone().into_bytes()).await;
-                    assert_eq!(kept, Ok(PutResult::Kept));
+                    let kept = stores.tasks.attach(&id, 0, "step", id.clone().into_bytes()).await;
+                    assert_eq!(kept, Ok(AttachResult::Attached));
                     println!("acknowledged {id}");
                 }
             })
@@ -332,7 +332,7 @@ fn a_process_that_is_killed_loses_nothing_it_acknowledged() {
         assert!(acknowledged.len() >= 1_200);
         for id in acknowledged {
             assert!(stores.tasks.load(&id).await.unwrap().is_some(), "{id} was acknowledged");
-            let kept = stores.tasks.kept(&id).await.unwrap();
+            let kept = stores.tasks.attachments(&id).await.unwrap();
             assert_eq!(kept.get("step"), Some(&id.into_bytes()));
         }
     });

@@ -1,7 +1,7 @@
 //! Stores of a server: in memory, in SQLite, on Redis, or an implementation of your own.
 
 pub use wharf_model::{
-    Bus, BusSubscriber, EventStore, Events, Health, NonceStore, PutResult, Rate, RateDecision,
+    AttachResult, Bus, BusSubscriber, EventStore, Events, Health, NonceStore, Rate, RateDecision,
     RateResult, RateStore, Record, RecordStore, Retention, Sharing, StateCipher, Stored, Stores,
 };
 #[cfg(feature = "contract")]

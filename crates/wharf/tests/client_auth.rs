@@ -3,8 +3,8 @@
 #![allow(unreachable_pub, dead_code, reason = "nothing outside a test reaches into it")]
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#[path = "hostile/played.rs"]
-mod played;
+#[path = "hostile/scripted_server.rs"]
+mod scripted_server;
 
 use std::{
     collections::HashSet,
@@ -15,7 +15,9 @@ use std::{
     time::Duration,
 };
 
-use played::{Act, Asked, Played, http_json, in_time, upright_http};
+use scripted_server::{
+    Action, ReceivedRequest, ScriptedServer, default_http_reply, http_json, in_time,
+};
 use serde_json::json;
 use wharf::{
     Client, Endpoint, Era, Error,
@@ -108,7 +110,7 @@ impl UserAgentSession for Ledger {
     }
 }
 
-fn authority(ledger: &Ledger, asked: &Asked) -> Act {
+fn authority(ledger: &Ledger, asked: &ReceivedRequest) -> Action {
     let origin = format!("http://{}", asked.header("host").unwrap_or_default());
     let said = match asked.path.as_str() {
         "/.well-known/oauth-authorization-server" => json!({
@@ -122,17 +124,17 @@ fn authority(ledger: &Ledger, asked: &Asked) -> Act {
         "/token" => json!({
             "access_token": ledger.give(), "token_type": "Bearer", "refresh_token": "more",
         }),
-        _ => return Act::Say(http_json(404, &json!({}))),
+        _ => return Action::Say(http_json(404, &json!({}))),
     };
-    Act::Say(http_json(200, &said))
+    Action::Say(http_json(200, &said))
 }
 
 /// A server of ours, at an address, and who lets in there.
-async fn serve(ledger: &Ledger) -> (String, Played) {
+async fn serve(ledger: &Ledger) -> (String, ScriptedServer) {
     let listener = Endpoint::listen_http("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let play = ledger.clone();
-    let issuer = Played::http(move |asked| authority(&play, asked)).await;
+    let issuer = ScriptedServer::http(move |asked| authority(&play, asked)).await;
     let judge = ledger.clone();
     let door = from_fn(move |knock: &AuthRequest<'_>| judge.admits(knock))
         .resource(format!("http://{address}/mcp"))
@@ -144,7 +146,7 @@ async fn serve(ledger: &Ledger) -> (String, Played) {
 }
 
 async fn connect(ledger: &Ledger, url: &str, era: Option<Era>) -> Client {
-    let builder = played::builder().auth(Auth::code(ledger.clone()));
+    let builder = scripted_server::builder().auth(Auth::code(ledger.clone()));
     let builder = match era {
         Some(era) => builder.era(era),
         None => builder,
@@ -182,16 +184,16 @@ async fn prompts_pause_the_timeout() {
 
 /// Somebody who agrees at once to the first visit, and takes five minutes for the others.
 #[derive(Clone)]
-struct Slow(Ledger);
+struct SlowUserAgent(Ledger);
 
-impl UserAgent for Slow {
+impl UserAgent for SlowUserAgent {
     fn prepare(&self, _: Option<&str>) -> BoxFuture<Result<Box<dyn UserAgentSession>, Error>> {
         let slow = self.clone();
         Box::pin(async move { Ok(Box::new(slow) as Box<dyn UserAgentSession>) })
     }
 }
 
-impl UserAgentSession for Slow {
+impl UserAgentSession for SlowUserAgent {
     fn redirect_uri(&self) -> &str {
         "http://127.0.0.1:7777/"
     }
@@ -216,7 +218,7 @@ async fn a_login_pauses_the_timeout_of_its_call() {
     for era in [Era::Legacy, Era::Modern] {
         let ledger = Ledger::default();
         let (address, _issuer) = serve(&ledger).await;
-        let auth = Auth::code(Slow(ledger.clone()));
+        let auth = Auth::code(SlowUserAgent(ledger.clone()));
         let hurried = Client::builder().auth(auth).era(era).timeout(Duration::from_secs(30));
         let client = hurried.connect(format!("http://{address}/mcp")).await.unwrap();
         let written: String = client.call_as("write", ()).await.unwrap();
@@ -229,12 +231,12 @@ async fn a_login_pauses_the_timeout_of_its_call() {
 async fn a_login_pauses_the_timeout_of_a_reopened_session() {
     let ledger = Ledger::default();
     let play = ledger.clone();
-    let server = Played::http(move |asked| {
+    let server = ScriptedServer::http(move |asked| {
         let shown = asked.header("authorization").and_then(|it| it.strip_prefix("Bearer "));
         let is_in = shown.is_some_and(|token| play.good.lock().unwrap().contains(token));
         match (asked.path.as_str(), asked.verb.as_str(), asked.method()) {
             ("/mcp", "POST", "initialize") if !is_in => {
-                Act::Say(b"HTTP/1.1 401 No\r\ncontent-length: 0\r\n\r\n".to_vec())
+                Action::Say(b"HTTP/1.1 401 No\r\ncontent-length: 0\r\n\r\n".to_vec())
             }
             ("/mcp", "POST", "initialize") => {
                 let reply = asked.reply(json!({
@@ -244,21 +246,21 @@ async fn a_login_pauses_the_timeout_of_a_reopened_session() {
                 let (head, body) = ("HTTP/1.1 200 OK\r\nmcp-session-id: 1", reply.to_string());
                 let kind = "content-type: application/json";
                 let length = format!("content-length: {}", body.len());
-                Act::Say(format!("{head}\r\n{kind}\r\n{length}\r\n\r\n{body}").into())
+                Action::Say(format!("{head}\r\n{kind}\r\n{length}\r\n\r\n{body}").into())
             }
-            ("/mcp", "GET", _) => Act::Say(http_json(405, &json!({}))),
-            ("/mcp", ..) if !is_in => Act::Say(http_json(404, &json!({}))),
-            ("/mcp", ..) => upright_http(asked),
+            ("/mcp", "GET", _) => Action::Say(http_json(405, &json!({}))),
+            ("/mcp", ..) if !is_in => Action::Say(http_json(404, &json!({}))),
+            ("/mcp", ..) => default_http_reply(asked),
             // Nothing that could be refreshed.
             ("/token", ..) => {
                 let granted = json!({"access_token": play.give(), "token_type": "Bearer"});
-                Act::Say(http_json(200, &granted))
+                Action::Say(http_json(200, &granted))
             }
             _ => authority(&play, asked),
         }
     })
     .await;
-    let auth = Auth::code(Slow(ledger.clone()));
+    let auth = Auth::code(SlowUserAgent(ledger.clone()));
     let hurried = Client::builder().auth(auth).era(Era::Legacy).timeout(Duration::from_secs(30));
     let client = hurried.connect(server.url()).await.unwrap();
     client.call("t", ()).await.unwrap();
@@ -305,15 +307,15 @@ async fn endless_input_requests_are_given_up() {
     let ledger = Ledger::default();
     let play = ledger.clone();
     // It lets itself in, and nobody else.
-    let server = Played::http(move |asked| match asked.path.as_str() {
+    let server = ScriptedServer::http(move |asked| match asked.path.as_str() {
         "/mcp" => {
             let head = "HTTP/1.1 401 No\r\nwww-authenticate: Bearer scope=\"x\"\r\n";
-            Act::Say(format!("{head}content-length: 0\r\n\r\n").into_bytes())
+            Action::Say(format!("{head}content-length: 0\r\n\r\n").into_bytes())
         }
         _ => authority(&play, asked),
     })
     .await;
-    let builder = played::builder().auth(Auth::code(ledger.clone()));
+    let builder = scripted_server::builder().auth(Auth::code(ledger.clone()));
     let error = in_time(builder.connect(server.url())).await.unwrap_err();
     assert!(error.kind.is_unauthenticated(), "{error:?}");
     assert!(ledger.visits().len() <= 3);
@@ -323,21 +325,21 @@ async fn endless_input_requests_are_given_up() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_never_goes_to_another_origin() {
-    let thief = Played::http(upright_http).await;
+    let thief = ScriptedServer::http(default_http_reply).await;
     let (ledger, url) = (Ledger::default(), thief.url());
     let play = ledger.clone();
-    let server = Played::http(move |asked| match (asked.path.as_str(), asked.method()) {
+    let server = ScriptedServer::http(move |asked| match (asked.path.as_str(), asked.method()) {
         ("/mcp", _) if asked.header("authorization").is_none() => {
-            Act::Say(b"HTTP/1.1 401 No\r\ncontent-length: 0\r\n\r\n".to_vec())
+            Action::Say(b"HTTP/1.1 401 No\r\ncontent-length: 0\r\n\r\n".to_vec())
         }
-        ("/mcp", "tools/call") => Act::Say(
+        ("/mcp", "tools/call") => Action::Say(
             format!("HTTP/1.1 307 There\r\nlocation: {url}\r\ncontent-length: 0\r\n\r\n").into(),
         ),
-        ("/mcp", _) => upright_http(asked),
+        ("/mcp", _) => default_http_reply(asked),
         _ => authority(&play, asked),
     })
     .await;
-    let builder = played::builder().auth(Auth::code(ledger.clone()));
+    let builder = scripted_server::builder().auth(Auth::code(ledger.clone()));
     let client = in_time(builder.connect(server.url())).await.unwrap();
     assert!(in_time(client.call("t", ())).await.is_err());
     assert!(thief.asked.lock().unwrap().is_empty());
@@ -347,11 +349,11 @@ async fn a_token_never_goes_to_another_origin() {
 async fn every_request_has_the_client_info() {
     let ledger = Ledger::default();
     let play = ledger.clone();
-    let server = Played::http(move |asked| {
+    let server = ScriptedServer::http(move |asked| {
         let head = "HTTP/1.1 200 OK\r\nmcp-session-id: 1\r\ncontent-type: application/json\r\n";
         match (asked.path.as_str(), asked.verb.as_str(), asked.method()) {
             ("/mcp", ..) if asked.header("authorization").is_none() => {
-                Act::Say(b"HTTP/1.1 401 No\r\ncontent-length: 0\r\n\r\n".to_vec())
+                Action::Say(b"HTTP/1.1 401 No\r\ncontent-length: 0\r\n\r\n".to_vec())
             }
             ("/mcp", "POST", "initialize") => {
                 let reply = asked.reply(json!({
@@ -359,13 +361,13 @@ async fn every_request_has_the_client_info() {
                     "serverInfo": {"name": "played", "version": "1"},
                 }));
                 let body = reply.to_string();
-                Act::Say(format!("{head}content-length: {}\r\n\r\n{body}", body.len()).into())
+                Action::Say(format!("{head}content-length: {}\r\n\r\n{body}", body.len()).into())
             }
             // Its own stream begins, and has nothing to say.
-            ("/mcp", "GET", _) => Act::Say(
+            ("/mcp", "GET", _) => Action::Say(
                 b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n: hello\n\n".to_vec(),
             ),
-            ("/mcp", ..) => upright_http(asked),
+            ("/mcp", ..) => default_http_reply(asked),
             _ => authority(&play, asked),
         }
     })

@@ -22,13 +22,13 @@ use wharf::{Client, Era, client::ClientHandlerBuilder, model::ElicitResult, prel
 use wharf_server::ClientRequestError;
 
 #[derive(serde::Deserialize, JsonSchema)]
-struct Word {
+struct Answer {
     word: String,
 }
 
 #[tool]
 async fn ask(ctx: Ctx) -> Result<String, ClientRequestError> {
-    let said: Word = ctx.ask("word", "Which word?").await?;
+    let said: Answer = ctx.ask("word", "Which word?").await?;
     Ok(said.word)
 }
 
@@ -54,7 +54,7 @@ async fn an_answer_that_is_refused_for_now_is_given_again() {
     tokio::spawn(async move { axum::serve(listener, endpoint.axum().layer(layer)).await });
     let answers = ClientHandlerBuilder::new()
         .elicit(async |_| Ok(ElicitResult::accept(json!({"word": "mole"}))));
-    let client = Client::builder().era(Era::Legacy).answers(answers);
+    let client = Client::builder().era(Era::Legacy).handler(answers);
     let client = client.connect(url.as_str()).await.unwrap();
     let call = client.call_as::<String>("ask", json!({})).into_future();
     let said = tokio::time::timeout(Duration::from_secs(60), call).await.unwrap().unwrap();

@@ -49,7 +49,7 @@ async fn deploy(ctx: Ctx) -> Result<String, ToolError> {
 }
 
 /// Says how far it has come until somebody hears it.
-async fn tell(ctx: Ctx, heard: Arc<AtomicBool>) -> &'static str {
+async fn report_progress(ctx: Ctx, heard: Arc<AtomicBool>) -> &'static str {
     let mut far = 0.0;
     while !heard.swap(false, Ordering::SeqCst) {
         far += 1.0;
@@ -60,16 +60,16 @@ async fn tell(ctx: Ctx, heard: Arc<AtomicBool>) -> &'static str {
 }
 
 /// Counts those that are at work.
-struct AtWork(Arc<AtomicUsize>);
+struct RunningGuard(Arc<AtomicUsize>);
 
-impl Drop for AtWork {
+impl Drop for RunningGuard {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
 /// A server, a way to it, and how many of its endless calls are at work.
-struct Bed {
+struct Harness {
     route: Route,
     revision: &'static str,
     endpoint: Endpoint,
@@ -79,8 +79,8 @@ struct Bed {
     heard: Arc<AtomicBool>,
 }
 
-impl Bed {
-    async fn start(route: Route, revision: &'static str) -> Bed {
+impl Harness {
+    async fn start(route: Route, revision: &'static str) -> Harness {
         let at_work = Arc::new(AtomicUsize::new(0));
         let count = at_work.clone();
         let slow = async || {
@@ -89,7 +89,7 @@ impl Bed {
         };
         let forever = move || {
             count.fetch_add(1, Ordering::SeqCst);
-            let here = AtWork(count.clone());
+            let here = RunningGuard(count.clone());
             async move {
                 let _here = here;
                 std::future::pending::<()>().await;
@@ -97,7 +97,7 @@ impl Bed {
         };
         let heard = Arc::new(AtomicBool::new(false));
         let told = heard.clone();
-        let tells = move |ctx: Ctx| tell(ctx, told.clone());
+        let tells = move |ctx: Ctx| report_progress(ctx, told.clone());
         let fail = async || Err::<(), _>(ToolError::new("no wind"));
         let endpoint = Server::new("harbour", "1.0.0")
             .add(Tool::new("slow", slow).task(TaskMode::optional()))
@@ -115,17 +115,18 @@ impl Bed {
             Route::Http => format!("http://{address}/mcp").into(),
             Route::WebSocket => format!("ws://{address}/mcp").into(),
             Route::Proxy(back) => {
-                let builder = Client::builder().answers(yes()).pin(back.parse().unwrap());
+                let builder =
+                    Client::builder().handler(yes()).protocol_version(back.parse().unwrap());
                 let back = builder.connect(format!("http://{address}/mcp")).await.unwrap();
                 let proxy = Server::from(back).build().unwrap();
                 format!("http://{}/mcp", serve(&proxy).await).into()
             }
         };
-        Bed { route, revision, endpoint, target, at_work, heard }
+        Harness { route, revision, endpoint, target, at_work, heard }
     }
 
     async fn client(&self) -> Client {
-        self.connect(Client::builder().answers(yes())).await
+        self.connect(Client::builder().handler(yes())).await
     }
 
     async fn connect(&self, mut builder: ClientBuilder) -> Client {
@@ -133,7 +134,7 @@ impl Bed {
             // Somebody who looks on makes it speak.
             builder = builder.trace(|_| ());
         }
-        let builder = builder.pin(self.revision.parse().unwrap());
+        let builder = builder.protocol_version(self.revision.parse().unwrap());
         in_time(builder.connect(self.target.clone())).await.unwrap()
     }
 
@@ -168,19 +169,19 @@ fn text(result: &ToolResult) -> &str {
     result.content[0].as_text().unwrap()
 }
 
-async fn everywhere(revisions: &[&'static str], test: impl AsyncFn(&Bed)) {
+async fn everywhere(revisions: &[&'static str], test: impl AsyncFn(&Harness)) {
     for revision in revisions {
         for route in ROUTES {
             println!("{route:?} {revision}");
-            test(&Bed::start(route, revision).await).await;
+            test(&Harness::start(route, revision).await).await;
         }
     }
 }
 
 #[tokio::test]
 async fn a_call_gives_the_result_whatever_became_of_it() {
-    everywhere(&[OLD, LEGACY, MODERN], async |bed| {
-        let client = bed.client().await;
+    everywhere(&[OLD, LEGACY, MODERN], async |harness| {
+        let client = harness.client().await;
         assert_eq!(text(&in_time(client.call("slow", ())).await.unwrap()), "done");
         assert_eq!(text(&in_time(client.call("only", ())).await.unwrap()), "done");
         assert_eq!(text(&in_time(client.call("deploy", ())).await.unwrap()), "deployed");
@@ -192,20 +193,20 @@ async fn a_call_gives_the_result_whatever_became_of_it() {
 
 #[tokio::test]
 async fn progress_goes_on_under_the_token_of_the_call() {
-    everywhere(&[OLD, LEGACY, MODERN], async |bed| {
+    everywhere(&[OLD, LEGACY, MODERN], async |harness| {
         // Where the server tells of it by status alone, nobody hears numbers.
-        let server = if let Route::Proxy(back) = bed.route { back } else { bed.revision };
+        let server = if let Route::Proxy(back) = harness.route { back } else { harness.revision };
         if server == MODERN {
             return;
         }
-        let client = bed.client().await;
+        let client = harness.client().await;
         let hear = || {
-            let heard = bed.heard.clone();
+            let heard = harness.heard.clone();
             move |_| heard.store(true, Ordering::SeqCst)
         };
         let called = in_time(client.call("tells", ()).on_progress(hear())).await.unwrap();
         assert_eq!(text(&called), "heard");
-        if bed.has_tasks() {
+        if harness.has_tasks() {
             let task = in_time(client.call_task("tells", ())).await.unwrap();
             let result = in_time(task.wait().on_progress(hear())).await.unwrap();
             assert_eq!(text(&result), "heard");
@@ -216,28 +217,28 @@ async fn progress_goes_on_under_the_token_of_the_call() {
 
 #[tokio::test]
 async fn task_support_is_declared_in_the_dialect_of_the_server() {
-    everywhere(&[OLD, LEGACY, MODERN], async |bed| {
-        let client = bed.client().await;
+    everywhere(&[OLD, LEGACY, MODERN], async |harness| {
+        let client = harness.client().await;
         let can = client.about().discovery.capabilities.clone();
-        assert_eq!(can.tasks.is_some(), bed.has_tasks() && bed.revision == LEGACY);
+        assert_eq!(can.tasks.is_some(), harness.has_tasks() && harness.revision == LEGACY);
         let extension = can.extensions.contains_key("io.modelcontextprotocol/tasks");
-        assert_eq!(extension, bed.has_tasks() && bed.revision == MODERN);
+        assert_eq!(extension, harness.has_tasks() && harness.revision == MODERN);
     })
     .await;
 }
 
 #[tokio::test]
 async fn a_handle_leads_back_to_the_task() {
-    everywhere(&[OLD, LEGACY, MODERN], async |bed| {
-        let client = bed.client().await;
+    everywhere(&[OLD, LEGACY, MODERN], async |harness| {
+        let client = harness.client().await;
         let task = in_time(client.call_task("deploy", ())).await.unwrap();
-        assert_eq!(task.id().is_some(), bed.has_tasks());
+        assert_eq!(task.id().is_some(), harness.has_tasks());
         let Some(id) = task.id() else {
             assert_eq!(text(&in_time(task.wait()).await.unwrap()), "deployed");
             return;
         };
         client.close().await;
-        let task = bed.client().await.task(id);
+        let task = harness.client().await.task(id);
         assert_eq!(text(&in_time(task.wait()).await.unwrap()), "deployed");
         let TaskState::Completed(result) = in_time(task.get()).await.unwrap().state else {
             panic!("it is over")
@@ -249,11 +250,11 @@ async fn a_handle_leads_back_to_the_task() {
 
 #[tokio::test]
 async fn a_call_that_is_dropped_ends_at_the_server() {
-    everywhere(&[OLD, LEGACY, MODERN], async |bed| {
-        let client = bed.client().await;
+    everywhere(&[OLD, LEGACY, MODERN], async |harness| {
+        let client = harness.client().await;
         let call = tokio::spawn(client.call("forever", ()).into_future());
         in_time(async {
-            while bed.at_work.load(Ordering::SeqCst) == 0 {
+            while harness.at_work.load(Ordering::SeqCst) == 0 {
                 sleep(Duration::from_millis(5)).await;
             }
         })
@@ -262,7 +263,7 @@ async fn a_call_that_is_dropped_ends_at_the_server() {
         sleep(Duration::from_millis(100)).await;
         call.abort();
         in_time(async {
-            while bed.at_work.load(Ordering::SeqCst) > 0 {
+            while harness.at_work.load(Ordering::SeqCst) > 0 {
                 sleep(Duration::from_millis(5)).await;
             }
         })
@@ -273,11 +274,11 @@ async fn a_call_that_is_dropped_ends_at_the_server() {
 
 #[tokio::test]
 async fn a_task_is_cancelled_by_its_handle() {
-    everywhere(&[LEGACY, MODERN], async |bed| {
-        if !bed.has_tasks() {
+    everywhere(&[LEGACY, MODERN], async |harness| {
+        if !harness.has_tasks() {
             return;
         }
-        let client = bed.client().await;
+        let client = harness.client().await;
         let task = in_time(client.call_task("forever", ())).await.unwrap();
         assert_eq!(in_time(task.get()).await.unwrap().status(), TaskStatus::Working);
         in_time(task.cancel()).await.unwrap();
@@ -290,11 +291,11 @@ async fn a_task_is_cancelled_by_its_handle() {
 
 #[tokio::test]
 async fn an_unknown_task_id_is_not_found() {
-    everywhere(&[LEGACY, MODERN], async |bed| {
-        if !bed.has_tasks() {
+    everywhere(&[LEGACY, MODERN], async |harness| {
+        if !harness.has_tasks() {
             return;
         }
-        let client = bed.client().await;
+        let client = harness.client().await;
         let error = in_time(client.task("0123456789abcdef").get()).await.unwrap_err();
         let is_known = matches!(error.kind, ErrorKind::TaskNotFound | ErrorKind::InvalidParams);
         assert!(is_known, "{error:?}");
@@ -308,12 +309,12 @@ async fn an_unknown_task_id_is_not_found() {
 #[tokio::test]
 async fn a_task_outlives_the_connection_of_its_waiting_client() {
     for revision in [LEGACY, MODERN] {
-        let bed = Bed::start(Route::Http, revision).await;
-        let client = bed.client().await;
+        let harness = Harness::start(Route::Http, revision).await;
+        let client = harness.client().await;
         let task = in_time(client.call_task("deploy", ())).await.unwrap();
         let waiting = tokio::spawn(task.wait().into_future());
         waiting.abort();
-        drop(bed.endpoint.registry());
+        drop(harness.endpoint.registry());
         assert_eq!(text(&in_time(task.wait()).await.unwrap()), "deployed");
     }
 }

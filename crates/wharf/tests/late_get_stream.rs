@@ -53,21 +53,21 @@ fn endpoint() -> Endpoint {
 
 /// What another thread does while a listen begins.
 #[derive(Clone, Default)]
-struct Meanwhile(Arc<Mutex<Deed>>);
+struct DuringSubscription(Arc<Mutex<Interference>>);
 
 #[derive(Default)]
-enum Deed {
+enum Interference {
     #[default]
     None,
     Due(Box<dyn FnOnce() + Send>),
     Begun(JoinHandle<()>),
 }
 
-impl Middleware for Meanwhile {
+impl Middleware for DuringSubscription {
     fn call(&self, request: wharf::model::Request, next: Next) -> BoxFuture<Outcome> {
         let mut deed = self.0.lock().unwrap();
         if request.method == Method::Listen
-            && let Deed::Due(due) = std::mem::take(&mut *deed)
+            && let Interference::Due(due) = std::mem::take(&mut *deed)
         {
             let begun = thread::spawn(due);
             // It may have to wait for the listen, so this does not wait for ever.
@@ -77,16 +77,16 @@ impl Middleware for Meanwhile {
                 }
                 thread::yield_now();
             }
-            *deed = Deed::Begun(begun);
+            *deed = Interference::Begun(begun);
         }
         next.run(request)
     }
 }
 
 /// A layer that takes its time, as one does that looks something up elsewhere.
-struct Unhurried;
+struct SlowLayer;
 
-impl Middleware for Unhurried {
+impl Middleware for SlowLayer {
     fn call(&self, request: wharf::model::Request, next: Next) -> BoxFuture<Outcome> {
         Box::pin(async move {
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -96,9 +96,9 @@ impl Middleware for Unhurried {
 }
 
 /// Counts every call for the same caller.
-struct OneCaller;
+struct SameCallerLayer;
 
-impl Middleware for OneCaller {
+impl Middleware for SameCallerLayer {
     fn call(&self, mut request: wharf::model::Request, next: Next) -> BoxFuture<Outcome> {
         request.scope.insert(RateKey("everybody".into()));
         next.run(request)
@@ -170,7 +170,7 @@ impl Client {
 }
 
 /// What is said on a stream before it falls silent: the methods, with what they are about.
-async fn heard(stream: &mut HttpBody) -> Vec<String> {
+async fn received_events(stream: &mut HttpBody) -> Vec<String> {
     let mut heard = Vec::new();
     let silence = Duration::from_secs(1);
     while let Ok(frame) = tokio::time::timeout(silence, stream.frame()).await {
@@ -197,13 +197,13 @@ async fn changes_before_the_first_stream_are_sent_once() {
     registry.tools_changed();
     registry.tools_changed();
     let mut stream = client.stream().await;
-    assert_eq!(heard(&mut stream).await, ["tools/list_changed"]);
+    assert_eq!(received_events(&mut stream).await, ["tools/list_changed"]);
     registry.resources_changed();
-    assert_eq!(heard(&mut stream).await, ["resources/list_changed"]);
+    assert_eq!(received_events(&mut stream).await, ["resources/list_changed"]);
     // What changes while nobody reads the stream is kept for whoever reads it next.
     drop(stream);
     registry.tools_changed();
-    assert_eq!(heard(&mut client.stream().await).await, ["tools/list_changed"]);
+    assert_eq!(received_events(&mut client.stream().await).await, ["tools/list_changed"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -213,7 +213,7 @@ async fn a_stream_may_be_opened_before_the_client_is_ready() {
     let mut stream = client.stream().await;
     client.ready().await;
     endpoint.registry().tools_changed();
-    assert_eq!(heard(&mut stream).await, ["tools/list_changed"]);
+    assert_eq!(received_events(&mut stream).await, ["tools/list_changed"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -223,7 +223,7 @@ async fn only_declared_notifications_are_sent() {
     endpoint.registry().add(Prompt::new("late", async || "late")).unwrap();
     let mut stream = client.stream().await;
     endpoint.registry().prompts_changed();
-    assert!(heard(&mut stream).await.is_empty());
+    assert!(received_events(&mut stream).await.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -241,7 +241,7 @@ async fn updates_are_sent_from_the_subscription_on() {
     registry.resource_updated(followed);
     client.request("resources/unsubscribe", json!({"uri": left})).await;
     registry.resource_updated(left);
-    let heard = heard(&mut client.stream().await).await;
+    let heard = received_events(&mut client.stream().await).await;
     assert_eq!(heard, ["tools/list_changed", "resources/updated test://one"]);
 }
 
@@ -255,28 +255,28 @@ async fn a_subscription_in_a_batch_counts_too() {
     let subscribe = json!({"jsonrpc": "2.0", "id": 1, "method": subscribe, "params": params});
     assert_eq!(client.post(json!([subscribe])).await.status(), 200);
     endpoint.registry().resource_updated("test://one");
-    assert_eq!(heard(&mut client.stream().await).await, ["resources/updated test://one"]);
+    assert_eq!(received_events(&mut client.stream().await).await, ["resources/updated test://one"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_update_after_a_subscription_during_the_stream_open_is_sent() {
-    let meanwhile = Meanwhile::default();
+    let meanwhile = DuringSubscription::default();
     let endpoint = server().layer(meanwhile.clone()).build().unwrap();
     let client = Client::new(&endpoint).await;
     let (session, requests) = (client.session.clone(), Cell::new(100));
     let subscriber = Client { endpoint: endpoint.clone(), session, requests };
-    *meanwhile.0.lock().unwrap() = Deed::Due(Box::new(move || {
+    *meanwhile.0.lock().unwrap() = Interference::Due(Box::new(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let subscribed = subscriber.request("resources/subscribe", json!({"uri": "test://one"}));
         runtime.block_on(subscribed);
         subscriber.endpoint.registry().resource_updated("test://one");
     }));
     let mut stream = client.stream().await;
-    let Deed::Begun(subscribed) = std::mem::take(&mut *meanwhile.0.lock().unwrap()) else {
+    let Interference::Begun(subscribed) = std::mem::take(&mut *meanwhile.0.lock().unwrap()) else {
         panic!("no listen began")
     };
     subscribed.join().unwrap();
-    assert_eq!(heard(&mut stream).await, ["resources/updated test://one"]);
+    assert_eq!(received_events(&mut stream).await, ["resources/updated test://one"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -287,9 +287,12 @@ async fn emptied_lists_are_reported_on_the_first_stream() {
     assert!(registry.remove_tool("quick") && registry.remove_tool("sign_in"));
     assert!(registry.remove_resource("test://one"));
     let mut stream = client.stream().await;
-    assert_eq!(heard(&mut stream).await, ["tools/list_changed", "resources/list_changed"]);
+    assert_eq!(
+        received_events(&mut stream).await,
+        ["tools/list_changed", "resources/list_changed"]
+    );
     registry.add(Tool::new("late", async || "late")).unwrap();
-    assert_eq!(heard(&mut stream).await, ["tools/list_changed"]);
+    assert_eq!(received_events(&mut stream).await, ["tools/list_changed"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -301,13 +304,13 @@ async fn a_subscription_outlives_the_only_resource() {
     client.request("resources/subscribe", json!({"uri": "test://one"})).await;
     registry.add(Resource::new("test://one", async || "new")).unwrap();
     registry.resource_updated("test://one");
-    let heard = heard(&mut client.stream().await).await;
+    let heard = received_events(&mut client.stream().await).await;
     assert_eq!(heard, ["resources/list_changed", "resources/updated test://one"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_update_after_a_subscription_is_sent_even_if_the_listen_starts_late() {
-    let endpoint = server().layer(Unhurried).build().unwrap();
+    let endpoint = server().layer(SlowLayer).build().unwrap();
     let subscribe = ("resources/subscribe", json!({"uri": "test://one"}));
     for is_heard in [false, true] {
         let client = Client::new(&endpoint).await;
@@ -315,7 +318,11 @@ async fn an_update_after_a_subscription_is_sent_even_if_the_listen_starts_late()
         client.request(subscribe.0, subscribe.1.clone()).await;
         endpoint.registry().resource_updated("test://one");
         let mut stream = if let Some(stream) = stream { stream } else { client.stream().await };
-        assert_eq!(heard(&mut stream).await, ["resources/updated test://one"], "{is_heard}");
+        assert_eq!(
+            received_events(&mut stream).await,
+            ["resources/updated test://one"],
+            "{is_heard}"
+        );
     }
 }
 
@@ -323,12 +330,12 @@ async fn an_update_after_a_subscription_is_sent_even_if_the_listen_starts_late()
 async fn a_rate_limited_client_still_receives_changes() {
     let twice = Rate { per_second: 0.001, burst: 2.0 };
     let limit = RateLimit::new(Rates::default().calls(twice).tool_calls(twice));
-    let endpoint = server().layer(OneCaller).layer(limit).build().unwrap();
+    let endpoint = server().layer(SameCallerLayer).layer(limit).build().unwrap();
     let client = Client::new(&endpoint).await;
     client.request("tools/list", json!({})).await;
     let mut stream = client.stream().await;
     endpoint.registry().tools_changed();
-    assert_eq!(heard(&mut stream).await, ["tools/list_changed"]);
+    assert_eq!(received_events(&mut stream).await, ["tools/list_changed"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -348,7 +355,7 @@ async fn a_stream_without_subscriptions_is_rejected_and_may_be_opened_later() {
     drop(stream);
     assert_eq!(first.send(Request::delete("/mcp"), String::new()).await.status(), 204);
     tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(heard(&mut second.stream().await).await, ["tools/list_changed"]);
+    assert_eq!(received_events(&mut second.stream().await).await, ["tools/list_changed"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -362,9 +369,12 @@ async fn elicitation_completion_reaches_only_its_session() {
         endpoint.registry().elicitation_complete(id);
         endpoint.registry().elicitation_complete(id);
     }
-    assert!(heard(&mut other.stream().await).await.is_empty());
+    assert!(received_events(&mut other.stream().await).await.is_empty());
     let mut stream = asked.stream().await;
-    assert_eq!(heard(&mut stream).await, ["elicitation/complete one", "elicitation/complete two"]);
+    assert_eq!(
+        received_events(&mut stream).await,
+        ["elicitation/complete one", "elicitation/complete two"]
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -382,5 +392,5 @@ async fn elicitations_that_are_done_make_room_for_those_that_are_not() {
         unheard.post(json!({"jsonrpc": "2.0", "method": method, "params": cancelled})).await;
     }
     endpoint.registry().elicitation_complete("slow");
-    assert_eq!(heard(&mut asked.stream().await).await, ["elicitation/complete slow"]);
+    assert_eq!(received_events(&mut asked.stream().await).await, ["elicitation/complete slow"]);
 }

@@ -14,7 +14,7 @@ use wharf::{Client, args};
 use wharf_auth::client::Auth;
 
 use support::authorization::AuthorizationServer;
-use support::user::Ada;
+use support::user::TestUser;
 
 #[tokio::test]
 async fn static_token_allows_reading_but_not_writing() {
@@ -39,7 +39,7 @@ async fn static_token_allows_reading_but_not_writing() {
 async fn logged_in_user_has_the_scopes_that_they_consented_to() {
     let issuer = AuthorizationServer::start().await;
     let server = Example::start(&["--issuer", &issuer.issuer]);
-    let ada = Ada::at(&issuer);
+    let ada = TestUser::at(&issuer);
     let client = server.connect(Auth::code(ada.clone())).await.expect("the user consents");
     assert_eq!(ada.asked("scope"), ["notes:read offline_access"]);
     let tide: String =

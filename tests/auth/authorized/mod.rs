@@ -11,7 +11,7 @@ use wharf_auth::server::Jwt;
 use crate::support::LIMIT;
 use crate::support::authorization::AuthorizationServer;
 use crate::support::program;
-use crate::support::protected::Place;
+use crate::support::protected::BoundAddress;
 
 /// Defines one test per client and era: with tokens of the authorization server, and behind the OAuth proxy.
 macro_rules! clients {
@@ -43,39 +43,40 @@ clients! {
 
 async fn drive(script: &str, era: &str) {
     let issuer = AuthorizationServer::start().await;
-    let place = Place::take().await;
+    let address = BoundAddress::take().await;
     // A stranger is told to ask for one scope; for the other it must come back.
-    let authority = Jwt::issuer(&issuer.issuer).audience(&place.resource).scope("files:read");
-    drive_at(&issuer, place, authority, [script, era], false).await;
+    let authority = Jwt::issuer(&issuer.issuer).audience(&address.resource).scope("files:read");
+    drive_at(&issuer, address, authority, [script, era], false).await;
 }
 
 async fn drive_proxied(script: &str, era: &str) {
     let issuer = AuthorizationServer::start().await;
-    let place = Place::take().await;
-    let proxy = crate::oidc::oauth_proxy::proxy(&issuer, &place).await;
-    drive_at(&issuer, place, proxy, [script, era], true).await;
+    let address = BoundAddress::take().await;
+    let proxy = crate::oidc::oauth_proxy::proxy(&issuer, &address).await;
+    drive_at(&issuer, address, proxy, [script, era], true).await;
 }
 
 async fn drive_at(
     issuer: &AuthorizationServer,
-    place: Place,
+    address: BoundAddress,
     authority: impl Authenticator,
     [script, era]: [&str; 2],
     bearer_only: bool,
 ) {
-    let server = place.serve(authority);
+    let server = address.serve(authority);
     let mut command = program::command(script);
     command.envs(bearer_only.then_some(("AUTH_BEARER_ONLY", "1")));
     command.args([era, &server.resource]).env("AUTH_CONTROL", &issuer.control);
     command.stdin(Stdio::null()).kill_on_drop(true);
     let ended = tokio::time::timeout(LIMIT, command.output()).await;
     let output = ended.expect("it ends in time").unwrap();
-    let said = [output.stdout, output.stderr].map(|it| String::from_utf8_lossy(&it).into_owned());
+    let tool_text =
+        [output.stdout, output.stderr].map(|it| String::from_utf8_lossy(&it).into_owned());
     if output.status.success() {
         return;
     }
     for seen in issuer.seen().await {
         eprintln!("{seen:?}");
     }
-    panic!("{script} {era} ended with {} and said:\n{}", output.status, said.concat());
+    panic!("{script} {era} ended with {} and said:\n{}", output.status, tool_text.concat());
 }

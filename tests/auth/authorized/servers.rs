@@ -6,7 +6,7 @@ use wharf_auth::client::Auth;
 use crate::support::LIMIT;
 use crate::support::authorization::AuthorizationServer;
 use crate::support::program::Program;
-use crate::support::user::Ada;
+use crate::support::user::TestUser;
 
 /// Defines one test per server and era.
 macro_rules! servers {
@@ -31,18 +31,18 @@ servers! {
 async fn get_in(script: &str, revision: &str, steps_up: bool) {
     let issuer = AuthorizationServer::start().await;
     let mut server = Program::start(script, &[&issuer.issuer]);
-    let resource = format!("http://{}", server.told("http://").await);
+    let resource = format!("http://{}", server.line_after("http://").await);
     server.release_connection();
-    let ada = Ada::at(&issuer);
+    let ada = TestUser::at(&issuer);
     let auth = Auth::code(ada.clone()).scopes(["files:read"]);
-    let builder = Client::builder().pin(revision.parse().unwrap()).auth(auth);
+    let builder = Client::builder().protocol_version(revision.parse().unwrap()).auth(auth);
     let client = builder.connect(resource.as_str()).await.unwrap();
-    let said: String = client.call_as("whoami", args! {}).await.unwrap();
-    assert_eq!(said, "ada: files:read");
+    let tool_text: String = client.call_as("whoami", args! {}).await.unwrap();
+    assert_eq!(tool_text, "ada: files:read");
     assert_eq!(ada.asked("resource"), [resource.as_str()]);
     if steps_up {
-        let said: String = client.call_as("write_file", args! { name: "log" }).await.unwrap();
-        assert_eq!(said, "log, as ada wrote it");
+        let tool_text: String = client.call_as("write_file", args! { name: "log" }).await.unwrap();
+        assert_eq!(tool_text, "log, as ada wrote it");
         let asked = ["files:read offline_access", "files:read offline_access files:write"];
         assert_eq!(ada.asked("scope"), asked);
     }

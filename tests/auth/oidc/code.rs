@@ -7,7 +7,7 @@ use wharf_auth::client::{Auth, MemoryTokenStore, TokenStore};
 use super::start;
 use crate::support::authorization::AuthorizationServer;
 use crate::support::protected::Protected;
-use crate::support::user::Ada;
+use crate::support::user::TestUser;
 
 mod tests {
     crate::oidc::tests! {
@@ -19,7 +19,8 @@ mod tests {
 
 /// Client for which the user consents, with this protocol version.
 async fn connect(server: &Protected, auth: &Auth, revision: &str) -> Client {
-    let builder = Client::builder().name("tug", "1.0.0").pin(revision.parse().unwrap());
+    let builder =
+        Client::builder().name("tug", "1.0.0").protocol_version(revision.parse().unwrap());
     builder.auth(auth.clone()).connect(server.resource.as_str()).await.unwrap()
 }
 
@@ -42,7 +43,7 @@ async fn legacy_too() {
 }
 
 async fn comes_in(issuer: &AuthorizationServer, server: &Protected, revision: &str) {
-    let ada = Ada::at(issuer);
+    let ada = TestUser::at(issuer);
     let auth = Auth::code(ada.clone()).scopes(["files:read"]);
     let client = connect(server, &auth, revision).await;
     assert_eq!(text(&client, "whoami").await, "ada: files:read");
@@ -69,7 +70,7 @@ async fn comes_in(issuer: &AuthorizationServer, server: &Protected, revision: &s
 
 async fn missing_scopes_are_requested() {
     let (issuer, server) = start().await;
-    let ada = Ada::at(&issuer);
+    let ada = TestUser::at(&issuer);
     let auth = Auth::code(ada.clone()).scopes(["files:read"]);
     let client = connect(&server, &auth, "2026-07-28").await;
     assert_eq!(text(&client, "read_file").await, "log, as ada read it");
@@ -84,7 +85,7 @@ async fn missing_scopes_are_requested() {
 async fn a_person_who_says_no() {
     let (issuer, server) = start().await;
     issuer.set(json!({"deny": true})).await;
-    let ada = Ada::at(&issuer);
+    let ada = TestUser::at(&issuer);
     let auth = Auth::code(ada.clone()).scopes(["files:read"]);
     let builder = Client::builder().auth(auth);
     let error = builder.connect(server.resource.as_str()).await.err().unwrap().to_string();
@@ -96,7 +97,7 @@ async fn a_person_who_says_no() {
 async fn an_expired_token_is_renewed_without_a_prompt() {
     let (issuer, server) = start().await;
     issuer.set(json!({"ttl": 2})).await;
-    let ada = Ada::at(&issuer);
+    let ada = TestUser::at(&issuer);
     let auth = Auth::code(ada.clone()).scopes(["files:read"]);
     let client = connect(&server, &auth, "2026-07-28").await;
     for _ in 0..2 {
@@ -119,7 +120,7 @@ async fn an_expired_token_is_renewed_without_a_prompt() {
 async fn a_lost_refresh_token_means_asking_again() {
     let (issuer, server) = start().await;
     issuer.set(json!({"ttl": 1, "refresh": false})).await;
-    let ada = Ada::at(&issuer);
+    let ada = TestUser::at(&issuer);
     let client =
         connect(&server, &Auth::code(ada.clone()).scopes(["files:read"]), "2026-07-28").await;
     let before = ada.visits();
@@ -132,7 +133,7 @@ async fn a_lost_refresh_token_means_asking_again() {
 
 async fn logins_outlive_the_client_and_logout_ends_them() {
     let (issuer, server) = start().await;
-    let (ada, vault) = (Ada::at(&issuer), MemoryTokenStore::default());
+    let (ada, vault) = (TestUser::at(&issuer), MemoryTokenStore::default());
     let auth = Auth::code(ada.clone()).scopes(["files:read"]).token_store(vault.clone());
     for _ in 0..2 {
         let client = connect(&server, &auth, "2026-07-28").await;

@@ -7,7 +7,7 @@ use wharf_auth::server::Dpop;
 
 use super::{start, start_with};
 use crate::support::protected::challenge;
-use crate::support::user::Ada;
+use crate::support::user::TestUser;
 
 mod tests {
     crate::oidc::tests! { a_bound_token_with_nonces_on_both_sides a_bound_token_is_worth_nothing_without_its_key }
@@ -17,10 +17,10 @@ async fn a_bound_token_with_nonces_on_both_sides() {
     let (issuer, server) = start_with(|it| it.dpop(Dpop::required().nonces())).await;
     issuer.set(json!({"nonce": true})).await;
     // That proofs are needed is something that the server says.
-    let auth = Auth::code(Ada::at(&issuer)).scopes(["files:read"]);
+    let auth = Auth::code(TestUser::at(&issuer)).scopes(["files:read"]);
     let client = Client::builder().auth(auth).connect(server.resource.as_str()).await.unwrap();
-    let said: String = client.call_as("whoami", args! {}).await.unwrap();
-    assert_eq!(said, "ada: files:read");
+    let tool_text: String = client.call_as("whoami", args! {}).await.unwrap();
+    assert_eq!(tool_text, "ada: files:read");
     let exchanges = issuer.seen_at_token().await;
     let statuses: Vec<_> = exchanges.iter().map(|it| (it.status, it.error.as_deref())).collect();
     assert_eq!(statuses, [(400, Some("use_dpop_nonce")), (200, None)]);
@@ -31,7 +31,7 @@ async fn a_bound_token_is_worth_nothing_without_its_key() {
     let (issuer, server) = start().await;
     let vault = MemoryTokenStore::default();
     let auth =
-        Auth::code(Ada::at(&issuer)).scopes(["files:read"]).dpop().token_store(vault.clone());
+        Auth::code(TestUser::at(&issuer)).scopes(["files:read"]).dpop().token_store(vault.clone());
     let login = auth.login(&server.resource).await.unwrap();
     let stolen = login.tokens.unwrap();
     assert!(stolen.bound);

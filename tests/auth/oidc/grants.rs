@@ -8,7 +8,7 @@ use wharf_auth::jose::SigningKey;
 use super::start;
 use crate::support::authorization::AuthorizationServer;
 use crate::support::protected::Protected;
-use crate::support::user::Ada;
+use crate::support::user::TestUser;
 
 mod tests {
     crate::oidc::tests! {
@@ -25,7 +25,7 @@ async fn who(server: &Protected, auth: Auth) -> String {
 async fn a_program_with_a_secret() {
     let (issuer, server) = start().await;
     issuer
-        .know(json!({
+        .register_client(json!({
             "client_id": "tug",
             "client_secret": "a secret: with % and +",
             "token_endpoint_auth_method": "client_secret_basic",
@@ -43,7 +43,7 @@ async fn a_program_with_a_secret() {
 }
 
 /// Registers a client with this key and the settings in `more`.
-async fn know(issuer: &AuthorizationServer, key: &SigningKey, more: Value) {
+async fn register_client(issuer: &AuthorizationServer, key: &SigningKey, more: Value) {
     let mut client = json!({
         "client_id": "tug",
         "token_endpoint_auth_method": "private_key_jwt",
@@ -52,7 +52,7 @@ async fn know(issuer: &AuthorizationServer, key: &SigningKey, more: Value) {
     for (name, value) in more.as_object().unwrap() {
         client[name] = value.clone();
     }
-    issuer.know(client).await;
+    issuer.register_client(client).await;
 }
 
 async fn a_program_with_a_key() {
@@ -60,7 +60,7 @@ async fn a_program_with_a_key() {
     let key = SigningKey::generate().unwrap();
     let may =
         json!({"grant_types": ["client_credentials"], "redirect_uris": [], "response_types": []});
-    know(&issuer, &key, may).await;
+    register_client(&issuer, &key, may).await;
     let auth = Auth::client_credentials_key("tug", key).issuer(&issuer.issuer);
     assert_eq!(who(&server, auth.scopes(["files:write"])).await, "tug: files:write");
     let [exchange] = &issuer.seen_at_token().await[..] else { panic!("one exchange") };
@@ -73,9 +73,13 @@ async fn a_person_by_a_client_with_a_key() {
     let (issuer, server) = start().await;
     let key = SigningKey::generate().unwrap();
     let back = "http://127.0.0.1:7/callback";
-    know(&issuer, &key, json!({"grant_types": ["authorization_code"], "redirect_uris": [back]}))
-        .await;
-    let auth = Auth::code(Ada::at(&issuer))
+    register_client(
+        &issuer,
+        &key,
+        json!({"grant_types": ["authorization_code"], "redirect_uris": [back]}),
+    )
+    .await;
+    let auth = Auth::code(TestUser::at(&issuer))
         .client_key("tug", key)
         .scopes(["files:read"])
         .issuer(&issuer.issuer);

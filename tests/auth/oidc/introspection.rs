@@ -10,8 +10,8 @@ use wharf_auth::fetch::Fetch;
 use wharf_auth::server::Introspection;
 
 use crate::support::authorization::AuthorizationServer;
-use crate::support::protected::{Place, Protected, challenge, said};
-use crate::support::user::Ada;
+use crate::support::protected::{BoundAddress, Protected, challenge, tool_text};
+use crate::support::user::TestUser;
 
 mod tests {
     crate::oidc::tests! { a_revoked_token_is_rejected a_user_with_an_opaque_token }
@@ -22,7 +22,7 @@ async fn start() -> (AuthorizationServer, Protected) {
     let issuer = AuthorizationServer::start().await;
     issuer.set(json!({"format": "opaque"})).await;
     issuer
-        .know(json!({
+        .register_client(json!({
             "client_id": "harbour",
             "client_secret": "secret of the harbour",
             "grant_types": ["client_credentials"],
@@ -30,14 +30,14 @@ async fn start() -> (AuthorizationServer, Protected) {
             "response_types": [],
         }))
         .await;
-    let place = Place::take().await;
+    let address = BoundAddress::take().await;
     let authority = Introspection::at(format!("{}/token/introspection", issuer.issuer))
         .client("harbour", "secret of the harbour")
         .issuer(&issuer.issuer)
-        .audience(&place.resource)
+        .audience(&address.resource)
         // Asked anew for each request: what was revoked a moment ago opens nothing.
         .cache_ttl(Duration::ZERO);
-    let server = place.serve(authority);
+    let server = address.serve(authority);
     (issuer, server)
 }
 
@@ -45,7 +45,7 @@ async fn a_revoked_token_is_rejected() {
     let (issuer, server) = start().await;
     let token = issuer.token(&server.resource, "files:read").await;
     assert!(!token.contains('.'), "the token is opaque");
-    assert_eq!(said(&server.call_with("whoami", &token).await), "machine: files:read");
+    assert_eq!(tool_text(&server.call_with("whoami", &token).await), "machine: files:read");
 
     let fields = [
         ("token", token.as_str()),
@@ -66,8 +66,8 @@ async fn a_revoked_token_is_rejected() {
 
 async fn a_user_with_an_opaque_token() {
     let (issuer, server) = start().await;
-    let auth = Auth::code(Ada::at(&issuer)).scopes(["files:read"]);
+    let auth = Auth::code(TestUser::at(&issuer)).scopes(["files:read"]);
     let client = Client::builder().auth(auth).connect(server.resource.as_str()).await.unwrap();
-    let said: String = client.call_as("whoami", args! {}).await.unwrap();
-    assert_eq!(said, "ada: files:read");
+    let tool_text: String = client.call_as("whoami", args! {}).await.unwrap();
+    assert_eq!(tool_text, "ada: files:read");
 }

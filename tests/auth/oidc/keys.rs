@@ -1,7 +1,7 @@
 //! Key rotation.
 
 use super::start;
-use crate::support::protected::said;
+use crate::support::protected::tool_text;
 
 mod tests {
     crate::oidc::tests! { key_rotation_keeps_old_records_readable keys_are_not_fetched_for_each_token }
@@ -10,25 +10,25 @@ mod tests {
 async fn key_rotation_keeps_old_records_readable() {
     let (issuer, server) = start().await;
     let before = issuer.token(&server.resource, "files:read").await;
-    assert_eq!(said(&server.call_with("whoami", &before).await), "machine: files:read");
+    assert_eq!(tool_text(&server.call_with("whoami", &before).await), "machine: files:read");
 
     issuer.rotate_keys(true).await;
     let after = issuer.token(&server.resource, "files:write").await;
-    assert_eq!(said(&server.call_with("whoami", &after).await), "machine: files:write");
+    assert_eq!(tool_text(&server.call_with("whoami", &after).await), "machine: files:write");
     // The old one counts for as long as its key is published.
-    assert_eq!(said(&server.call_with("whoami", &before).await), "machine: files:read");
+    assert_eq!(tool_text(&server.call_with("whoami", &before).await), "machine: files:read");
 
     // And once more, at once: the second change must not wait until the first is old.
     issuer.rotate_keys(false).await;
     let last = issuer.token(&server.resource, "files:read").await;
-    assert_eq!(said(&server.call_with("whoami", &last).await), "machine: files:read");
+    assert_eq!(tool_text(&server.call_with("whoami", &last).await), "machine: files:read");
 }
 
 async fn keys_are_not_fetched_for_each_token() {
     let (issuer, server) = start().await;
     let token = issuer.token(&server.resource, "files:read").await;
     for _ in 0..5 {
-        assert_eq!(said(&server.call_with("whoami", &token).await), "machine: files:read");
+        assert_eq!(tool_text(&server.call_with("whoami", &token).await), "machine: files:read");
     }
     // Tokens that name keys which do not exist make the server look, but not again and again.
     let (_, rest) = token.split_once('.').unwrap();

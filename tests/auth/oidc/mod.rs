@@ -17,7 +17,7 @@ use std::time::Duration;
 use wharf_auth::server::Jwt;
 
 use crate::support::authorization::AuthorizationServer;
-use crate::support::protected::{Place, Protected};
+use crate::support::protected::{BoundAddress, Protected};
 
 /// Authorization server, and a Wharf server that accepts its tokens.
 async fn start() -> (AuthorizationServer, Protected) {
@@ -27,10 +27,10 @@ async fn start() -> (AuthorizationServer, Protected) {
 /// Authorization server, and a Wharf server with this authenticator.
 async fn start_with(change: impl FnOnce(Jwt) -> Jwt) -> (AuthorizationServer, Protected) {
     let issuer = AuthorizationServer::start().await;
-    let place = Place::take().await;
+    let address = BoundAddress::take().await;
     // The clocks of one machine do not differ.
-    let authority = Jwt::issuer(&issuer.issuer).audience(&place.resource).skew(Duration::ZERO);
-    let server = place.serve(change(authority));
+    let authority = Jwt::issuer(&issuer.issuer).audience(&address.resource).skew(Duration::ZERO);
+    let server = address.serve(change(authority));
     (issuer, server)
 }
 

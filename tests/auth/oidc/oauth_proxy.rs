@@ -18,8 +18,8 @@ use wharf_auth::client::{
 use wharf_auth::proxy::{OAuthProxy, Provider, Upstream};
 
 use super::pages;
-use crate::support::authorization::{AuthorizationServer, tell};
-use crate::support::protected::{Place, Protected};
+use crate::support::authorization::{AuthorizationServer, control};
+use crate::support::protected::{BoundAddress, Protected};
 
 mod tests {
     crate::oidc::tests! {
@@ -30,16 +30,16 @@ mod tests {
 
 /// Server behind the proxy, and the proxy.
 async fn start(issuer: &AuthorizationServer) -> (Protected, Arc<OAuthProxy>) {
-    let place = Place::take().await;
-    let proxy = Arc::new(proxy(issuer, &place).await);
-    (place.serve(proxy.clone()), proxy)
+    let address = BoundAddress::take().await;
+    let proxy = Arc::new(proxy(issuer, &address).await);
+    (address.serve(proxy.clone()), proxy)
 }
 
 /// Proxy for a server at this address, registered at the authorization server.
-pub(crate) async fn proxy(issuer: &AuthorizationServer, place: &Place) -> OAuthProxy {
-    let public = place.resource.trim_end_matches("/mcp").to_owned();
+pub(crate) async fn proxy(issuer: &AuthorizationServer, address: &BoundAddress) -> OAuthProxy {
+    let public = address.resource.trim_end_matches("/mcp").to_owned();
     issuer
-        .know(json!({
+        .register_client(json!({
             "client_id": "harbour",
             "client_secret": "the harbour's secret",
             "redirect_uris": [format!("{public}/callback")],
@@ -61,7 +61,7 @@ async fn connect(server: &Protected, auth: Auth) -> Result<Client, String> {
 async fn a_client_that_the_provider_does_not_know_gets_in() {
     let issuer = AuthorizationServer::start().await;
     let (server, _) = start(&issuer).await;
-    let client = connect(&server, Auth::code(Ada::at(&issuer))).await.unwrap();
+    let client = connect(&server, Auth::code(TestUser::at(&issuer))).await.unwrap();
     let who: String = client.call_as("whoami", args! {}).await.unwrap();
     assert_eq!(who, "ada: files:read");
     let wrote: String = client.call_as("write_file", args! { name: "log" }).await.unwrap();
@@ -77,9 +77,9 @@ async fn a_client_that_the_provider_does_not_know_gets_in() {
 async fn keys_of_the_provider_may_change() {
     let issuer = AuthorizationServer::start().await;
     let (server, _) = start(&issuer).await;
-    connect(&server, Auth::code(Ada::at(&issuer))).await.unwrap();
+    connect(&server, Auth::code(TestUser::at(&issuer))).await.unwrap();
     issuer.rotate_keys(false).await;
-    connect(&server, Auth::code(Ada::at(&issuer))).await.unwrap();
+    connect(&server, Auth::code(TestUser::at(&issuer))).await.unwrap();
 }
 
 async fn tokens_of_the_provider_are_renewed() {
@@ -88,7 +88,7 @@ async fn tokens_of_the_provider_are_renewed() {
     issuer.set(json!({"ttl": 2, "format": "opaque"})).await;
     let (server, proxy) = start(&issuer).await;
     let vault = MemoryTokenStore::default();
-    connect(&server, Auth::code(Ada::at(&issuer)).token_store(vault.clone())).await.unwrap();
+    connect(&server, Auth::code(TestUser::at(&issuer)).token_store(vault.clone())).await.unwrap();
     let [key] = &vault.list().await.unwrap()[..] else { panic!("one login") };
     let token = vault.load(key).await.unwrap().unwrap().tokens.unwrap().access;
 
@@ -114,30 +114,30 @@ async fn a_denial_at_the_provider_rejects_the_login() {
     let issuer = AuthorizationServer::start().await;
     issuer.set(json!({"deny": true})).await;
     let (server, _) = start(&issuer).await;
-    let error = connect(&server, Auth::code(Ada::at(&issuer))).await.err().unwrap();
+    let error = connect(&server, Auth::code(TestUser::at(&issuer))).await.err().unwrap();
     assert!(error.contains("access_denied") && !error.contains("Ada said no"), "{error}");
 }
 
 /// User agent that accepts the consent page and signs in at the provider.
 #[derive(Clone)]
-struct Ada {
+struct TestUser {
     control: String,
 }
 
-impl Ada {
+impl TestUser {
     fn at(issuer: &AuthorizationServer) -> Self {
-        Ada { control: issuer.control.clone() }
+        TestUser { control: issuer.control.clone() }
     }
 }
 
-impl UserAgent for Ada {
+impl UserAgent for TestUser {
     fn prepare(&self, _: Option<&str>) -> BoxFuture<Result<Box<dyn UserAgentSession>, Error>> {
         let visitor: Box<dyn UserAgentSession> = Box::new(self.clone());
         Box::pin(async { Ok(visitor) })
     }
 }
 
-impl UserAgentSession for Ada {
+impl UserAgentSession for TestUser {
     fn redirect_uri(&self) -> &str {
         "http://127.0.0.1:7/callback"
     }
@@ -150,13 +150,13 @@ impl UserAgentSession for Ada {
             let decided = pages::decide(to.url.as_str(), "allow").await;
             assert!(decided.page.contains("127.0.0.1"), "{}", decided.page);
             let onward = json!({"url": decided.onward});
-            let Landed { location } = tell(&self.control, "/visit", onward).await;
+            let RedirectTarget { location } = control(&self.control, "/visit", onward).await;
             Ok(RedirectParams::from_url(&pages::come_back(&location, decided.cookies).await))
         })
     }
 }
 
 #[derive(Deserialize)]
-struct Landed {
+struct RedirectTarget {
     location: String,
 }

@@ -5,7 +5,7 @@ use wharf_auth::jose::Claims;
 use wharf_auth::server::Jwt;
 
 use crate::support::authorization::AuthorizationServer;
-use crate::support::protected::{Place, said};
+use crate::support::protected::{BoundAddress, tool_text};
 
 mod tests {
     crate::oidc::tests! { principals_have_the_roles_and_claims_of_the_token }
@@ -20,9 +20,9 @@ async fn rank(caller: Principal, Extension(claims): Extension<Claims>) -> String
 
 async fn principals_have_the_roles_and_claims_of_the_token() {
     let issuer = AuthorizationServer::start().await;
-    let place = Place::take().await;
-    let authority = Jwt::issuer(&issuer.issuer).audience(&place.resource).roles("roles");
-    let server = place.serve_with(authority, |server| server.tool::<rank>());
+    let address = BoundAddress::take().await;
+    let authority = Jwt::issuer(&issuer.issuer).audience(&address.resource).roles("roles");
+    let server = address.serve_with(authority, |server| server.tool::<rank>());
     let token = issuer.token(&server.resource, "files:read").await;
-    assert_eq!(said(&server.call_with("rank", &token).await), "captain by machine");
+    assert_eq!(tool_text(&server.call_with("rank", &token).await), "captain by machine");
 }

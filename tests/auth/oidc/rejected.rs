@@ -8,7 +8,7 @@ use tokio::net::TcpStream;
 
 use super::{PAST_EXPIRY, start};
 use crate::support::authorization::AuthorizationServer;
-use crate::support::protected::{challenge, said};
+use crate::support::protected::{challenge, tool_text};
 
 mod tests {
     crate::oidc::tests! {
@@ -34,7 +34,7 @@ async fn nobody() {
 async fn a_token_for_another_audience() {
     let (issuer, server) = start().await;
     let ours = issuer.token(&server.resource, "files:read").await;
-    assert_eq!(said(&server.call_with("whoami", &ours).await), "machine: files:read");
+    assert_eq!(tool_text(&server.call_with("whoami", &ours).await), "machine: files:read");
 
     let elsewhere = server.resource.replace("/mcp", "/other");
     let other = issuer.token(&elsewhere, "files:read").await;
@@ -61,7 +61,7 @@ async fn an_expired_token() {
     let (issuer, server) = start().await;
     issuer.set(json!({"ttl": 2})).await;
     let token = issuer.token(&server.resource, "files:read").await;
-    assert_eq!(said(&server.call_with("whoami", &token).await), "machine: files:read");
+    assert_eq!(tool_text(&server.call_with("whoami", &token).await), "machine: files:read");
     // That it was good a moment ago does not count.
     tokio::time::sleep(PAST_EXPIRY).await;
     let answer = server.call_with("whoami", &token).await;
@@ -83,7 +83,7 @@ async fn a_token_that_was_changed() {
 async fn too_few_scopes() {
     let (issuer, server) = start().await;
     let token = issuer.token(&server.resource, "files:read").await;
-    assert_eq!(said(&server.call_with("read_file", &token).await), "log, as machine read it");
+    assert_eq!(tool_text(&server.call_with("read_file", &token).await), "log, as machine read it");
     let answer = server.call_with("write_file", &token).await;
     assert_eq!(answer.status, 403);
     let challenge = challenge(&answer);

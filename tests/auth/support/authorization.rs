@@ -18,7 +18,7 @@ pub(crate) struct AuthorizationServer {
 
 /// Request that it received, and its response.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Seen {
+pub(crate) struct SeenRequest {
     pub(crate) path: String,
     pub(crate) status: u16,
     pub(crate) params: Value,
@@ -32,34 +32,34 @@ pub(crate) struct Seen {
 impl AuthorizationServer {
     pub(crate) async fn start() -> Self {
         let mut program = Program::start("servers/authorization.mjs", &[]);
-        let issuer = program.told("issuer ").await;
-        let control = program.told("control ").await;
+        let issuer = program.line_after("issuer ").await;
+        let control = program.line_after("control ").await;
         program.release_connection();
         Self { _program: program, issuer, control }
     }
 
     /// Changes settings such as the lifetime and format of access tokens; see the script.
     pub(crate) async fn set(&self, settings: Value) {
-        self.tell::<Value>("/settings", settings).await;
+        self.control::<Value>("/settings", settings).await;
     }
 
     /// Rotates the signing key.
     pub(crate) async fn rotate_keys(&self, keep: bool) {
-        self.tell::<Value>("/keys", json!({"keep": keep})).await;
+        self.control::<Value>("/keys", json!({"keep": keep})).await;
     }
 
     /// Registers a client statically.
-    pub(crate) async fn know(&self, client: Value) {
-        self.tell::<Value>("/clients", client).await;
+    pub(crate) async fn register_client(&self, client: Value) {
+        self.control::<Value>("/clients", client).await;
     }
 
     /// Takes the requests since the last call.
-    pub(crate) async fn seen(&self) -> Vec<Seen> {
-        self.tell("/seen", json!({})).await
+    pub(crate) async fn seen(&self) -> Vec<SeenRequest> {
+        self.control("/seen", json!({})).await
     }
 
     /// Takes the requests at the token endpoint since the last call.
-    pub(crate) async fn seen_at_token(&self) -> Vec<Seen> {
+    pub(crate) async fn seen_at_token(&self) -> Vec<SeenRequest> {
         let mut seen = self.seen().await;
         seen.retain(|it| it.path == "/token");
         seen
@@ -67,7 +67,7 @@ impl AuthorizationServer {
 
     /// Gets a token with the client credentials grant, for any resource.
     pub(crate) async fn token(&self, resource: &str, scope: &str) -> String {
-        self.know(json!({
+        self.register_client(json!({
             "client_id": "machine",
             "client_secret": "secret of a machine",
             "token_endpoint_auth_method": "client_secret_post",
@@ -85,17 +85,17 @@ impl AuthorizationServer {
         ];
         let url = format!("{}/token", self.issuer);
         let answer = Fetch::new().post_form(&url, HeaderMap::new(), &fields).await.unwrap();
-        let Granted { access_token } = answer.json().unwrap();
+        let TokenResponse { access_token } = answer.json().unwrap();
         access_token
     }
 
-    pub(crate) async fn tell<T: DeserializeOwned>(&self, path: &str, what: Value) -> T {
-        tell(&self.control, path, what).await
+    pub(crate) async fn control<T: DeserializeOwned>(&self, path: &str, what: Value) -> T {
+        control(&self.control, path, what).await
     }
 }
 
 /// Sends a request to the control endpoint of an authorization server.
-pub(crate) async fn tell<T: DeserializeOwned>(control: &str, path: &str, what: Value) -> T {
+pub(crate) async fn control<T: DeserializeOwned>(control: &str, path: &str, what: Value) -> T {
     let url = format!("{control}{path}");
     let body = Bytes::from(what.to_string());
     let answer = Fetch::new().post(&url, HeaderMap::new(), body).await.unwrap();
@@ -105,6 +105,6 @@ pub(crate) async fn tell<T: DeserializeOwned>(control: &str, path: &str, what: V
 }
 
 #[derive(Deserialize)]
-struct Granted {
+struct TokenResponse {
     access_token: String,
 }

@@ -34,7 +34,7 @@ impl Program {
     }
 
     /// Returns the rest of the next line that starts with `word`.
-    pub(crate) async fn told(&mut self, word: &str) -> String {
+    pub(crate) async fn line_after(&mut self, word: &str) -> String {
         let lines = self.stderr.as_mut().expect("it was not let go");
         let mut said = String::new();
         while let Ok(Some(line)) = lines.next_line().await {

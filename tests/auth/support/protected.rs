@@ -39,12 +39,12 @@ pub(crate) struct Protected {
 }
 
 /// Bound address for a server. The audience of tokens is its URL, so the address must be known first.
-pub(crate) struct Place {
+pub(crate) struct BoundAddress {
     listener: TcpListener,
     pub(crate) resource: String,
 }
 
-impl Place {
+impl BoundAddress {
     pub(crate) async fn take() -> Self {
         let listener = Endpoint::listen_http("127.0.0.1:0").await.unwrap();
         let resource = format!("http://{}/mcp", listener.local_addr().unwrap());
@@ -116,7 +116,7 @@ pub(crate) fn challenge(answer: &FetchResponse) -> &str {
 }
 
 /// Text of the tool result in a response.
-pub(crate) fn said(answer: &FetchResponse) -> String {
+pub(crate) fn tool_text(answer: &FetchResponse) -> String {
     let text = String::from_utf8_lossy(&answer.body).into_owned();
     assert_eq!(answer.status, 200, "{text}");
     let body: serde_json::Value = serde_json::from_str(&text).unwrap();

@@ -8,19 +8,19 @@ use wharf::Error;
 use wharf::model::BoxFuture;
 use wharf_auth::client::{AuthorizationRequest, RedirectParams, UserAgent, UserAgentSession};
 
-use super::authorization::{AuthorizationServer, tell};
+use super::authorization::{AuthorizationServer, control};
 
 /// Redirect URI. Nothing listens there: the test reads the redirect itself.
 const CALLBACK: &str = "http://127.0.0.1:7/callback";
 
 /// User agent of the test user; clones share its records.
 #[derive(Clone)]
-pub(crate) struct Ada {
+pub(crate) struct TestUser {
     control: String,
     visits: Arc<Mutex<Vec<String>>>,
 }
 
-impl Ada {
+impl TestUser {
     pub(crate) fn at(issuer: &AuthorizationServer) -> Self {
         Self { control: issuer.control.clone(), visits: Arc::default() }
     }
@@ -39,14 +39,14 @@ impl Ada {
     }
 }
 
-impl UserAgent for Ada {
+impl UserAgent for TestUser {
     fn prepare(&self, _: Option<&str>) -> BoxFuture<Result<Box<dyn UserAgentSession>, Error>> {
         let visitor: Box<dyn UserAgentSession> = Box::new(self.clone());
         Box::pin(async { Ok(visitor) })
     }
 }
 
-impl UserAgentSession for Ada {
+impl UserAgentSession for TestUser {
     fn redirect_uri(&self) -> &str {
         CALLBACK
     }
@@ -57,14 +57,14 @@ impl UserAgentSession for Ada {
     ) -> BoxFuture<Result<RedirectParams, Error>> {
         self.visits.lock().unwrap().push(to.url.to_string());
         Box::pin(async move {
-            let Landed { location } =
-                tell(&self.control, "/visit", json!({"url": to.url.as_str()})).await;
+            let RedirectTarget { location } =
+                control(&self.control, "/visit", json!({"url": to.url.as_str()})).await;
             Ok(RedirectParams::from_url(&location))
         })
     }
 }
 
 #[derive(Deserialize)]
-struct Landed {
+struct RedirectTarget {
     location: String,
 }

@@ -17,7 +17,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 /// Message that the server sent outside of a response.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Heard {
+pub(crate) enum ClientEvent {
     Progress(f64, Option<f64>),
     Log(LoggingLevel, Value),
     ToolsChanged,
@@ -30,7 +30,7 @@ pub(crate) type Client = RunningService<RoleClient, Handler>;
 pub(crate) async fn connect(
     url: String,
     revision: ProtocolVersion,
-) -> (Client, UnboundedReceiver<Heard>) {
+) -> (Client, UnboundedReceiver<ClientEvent>) {
     let lifecycle = match revision.has_initialize() {
         true => ClientLifecycleMode::Initialize,
         false => ClientLifecycleMode::Auto {
@@ -46,11 +46,11 @@ pub(crate) async fn connect(
 
 pub(crate) struct Handler {
     revision: ProtocolVersion,
-    hears: UnboundedSender<Heard>,
+    hears: UnboundedSender<ClientEvent>,
 }
 
 impl Handler {
-    fn hear(&self, heard: Heard) {
+    fn hear(&self, heard: ClientEvent) {
         // Nobody listens any more when the test is over.
         let _ = self.hears.send(heard);
     }
@@ -102,7 +102,7 @@ impl ClientHandler for Handler {
         progress: ProgressNotificationParam,
         _: NotificationContext<RoleClient>,
     ) {
-        self.hear(Heard::Progress(progress.progress, progress.total));
+        self.hear(ClientEvent::Progress(progress.progress, progress.total));
     }
 
     async fn on_logging_message(
@@ -110,11 +110,11 @@ impl ClientHandler for Handler {
         log: LoggingMessageNotificationParam,
         _: NotificationContext<RoleClient>,
     ) {
-        self.hear(Heard::Log(log.level, log.data));
+        self.hear(ClientEvent::Log(log.level, log.data));
     }
 
     async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
-        self.hear(Heard::ToolsChanged);
+        self.hear(ClientEvent::ToolsChanged);
     }
 
     async fn on_resource_updated(
@@ -122,6 +122,6 @@ impl ClientHandler for Handler {
         updated: ResourceUpdatedNotificationParam,
         _: NotificationContext<RoleClient>,
     ) {
-        self.hear(Heard::Updated(updated.uri));
+        self.hear(ClientEvent::Updated(updated.uri));
     }
 }

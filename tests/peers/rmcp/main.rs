@@ -27,7 +27,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedReceiver;
 use wharf::Endpoint;
 
-use client::{Client, Heard, connect};
+use client::{Client, ClientEvent, connect};
 
 #[derive(Clone, Copy)]
 enum Era {
@@ -86,7 +86,7 @@ async fn serve_endpoint(endpoint: &Arc<Endpoint>) -> SocketAddr {
     address
 }
 
-async fn connected(era: Era) -> (Client, UnboundedReceiver<Heard>) {
+async fn connected(era: Era) -> (Client, UnboundedReceiver<ClientEvent>) {
     let address = serve().await;
     connect(format!("http://{address}/mcp"), era.newest()).await
 }
@@ -187,7 +187,7 @@ async fn progress(era: Era) {
     assert_eq!(text(&client, "countdown", json!({"from": 3})).await, "lift-off");
     let mut steps = Vec::new();
     while steps.len() < 3 {
-        if let Heard::Progress(step, total) = heard.recv().await.unwrap() {
+        if let ClientEvent::Progress(step, total) = heard.recv().await.unwrap() {
             assert_eq!(total, Some(3.0));
             steps.push(step);
         }
@@ -210,14 +210,14 @@ async fn logs(era: Era) {
     }
     client.call_tool(call).await.unwrap();
     for left in [1, 0] {
-        assert!(matches!(heard.recv().await, Some(Heard::Progress(..))));
+        assert!(matches!(heard.recv().await, Some(ClientEvent::Progress(..))));
         assert_eq!(heard.recv().await, Some(log(left)));
     }
 }
 
 /// Log message of `countdown` with this number of steps left.
-fn log(left: u32) -> Heard {
-    Heard::Log(LoggingLevel::Info, json!({ "left": left }))
+fn log(left: u32) -> ClientEvent {
+    ClientEvent::Log(LoggingLevel::Info, json!({ "left": left }))
 }
 
 async fn elicitation(era: Era) {
@@ -241,15 +241,15 @@ async fn changes(era: Era) {
     let (client, mut heard) = connected(era).await;
     client.subscribe(SubscribeRequestParams::new("demo://clock")).await.unwrap();
     text(&client, "set_bonus", json!({"on": true})).await;
-    assert_eq!(heard.recv().await, Some(Heard::ToolsChanged));
+    assert_eq!(heard.recv().await, Some(ClientEvent::ToolsChanged));
     assert_eq!(text(&client, "bonus", json!({})).await, "a bonus");
     text(&client, "touch", json!({})).await;
-    assert_eq!(heard.recv().await, Some(Heard::Updated("demo://clock".to_owned())));
+    assert_eq!(heard.recv().await, Some(ClientEvent::Updated("demo://clock".to_owned())));
 
     client.unsubscribe(UnsubscribeRequestParams::new("demo://clock")).await.unwrap();
     text(&client, "touch", json!({})).await;
     text(&client, "set_bonus", json!({"on": false})).await;
-    assert_eq!(heard.recv().await, Some(Heard::ToolsChanged));
+    assert_eq!(heard.recv().await, Some(ClientEvent::ToolsChanged));
 }
 
 async fn listens(era: Era) {
@@ -296,7 +296,7 @@ async fn older_revisions(_: Era) {
         assert_eq!(client.peer_info().unwrap().protocol_version, revision);
         assert_eq!(text(&client, "add", json!({"a": 2, "b": 3})).await, "5");
         assert_eq!(text(&client, "countdown", json!({"from": 1})).await, "lift-off");
-        assert_eq!(heard.recv().await, Some(Heard::Progress(1.0, Some(1.0))));
+        assert_eq!(heard.recv().await, Some(ClientEvent::Progress(1.0, Some(1.0))));
         assert_eq!(heard.recv().await, Some(log(0)));
         assert_eq!(text(&client, "poem", json!({"topic": "age"})).await, "The sea, the sea.");
     }
@@ -315,7 +315,7 @@ async fn resumes_a_call_that_was_cut(_: Era) {
         assert_eq!(text(&client, "countdown", json!({"from": 60})).await, "lift-off");
         assert!(*has_cut.borrow());
         for step in 1..=60 {
-            assert_eq!(heard.recv().await, Some(Heard::Progress(step.into(), Some(60.0))));
+            assert_eq!(heard.recv().await, Some(ClientEvent::Progress(step.into(), Some(60.0))));
             assert_eq!(heard.recv().await, Some(log(60 - step)));
         }
     }

@@ -9,12 +9,12 @@ use wharf::{
 
 /// Recorded server requests, and the response to the next form.
 #[derive(Default)]
-pub(crate) struct Asked {
+pub(crate) struct RecordedRequests {
     next: Mutex<Option<ElicitResult>>,
     questions: Mutex<Vec<String>>,
 }
 
-impl Asked {
+impl RecordedRequests {
     /// Response to forms.
     pub(crate) fn answer_with(&self, answer: ElicitResult) {
         *self.next.lock().unwrap() = Some(answer);
@@ -25,7 +25,7 @@ impl Asked {
         self.questions.lock().unwrap().last().cloned().unwrap_or_default()
     }
 
-    fn hear(&self, question: String) {
+    fn record(&self, question: String) {
         self.questions.lock().unwrap().push(question);
     }
 
@@ -33,16 +33,16 @@ impl Asked {
         let [form, page, sample] = [self.clone(), self.clone(), self.clone()];
         ClientHandlerBuilder::new()
             .elicit(move |it| {
-                form.hear(it.message);
+                form.record(it.message);
                 let answer = form.next.lock().unwrap().clone();
                 async move { Ok(answer.unwrap_or(ElicitResult::cancel())) }
             })
             .elicit_url(move |it| {
-                page.hear(it.url);
+                page.record(it.url);
                 async { Ok(ElicitResult::accept_url()) }
             })
             .sample(move |it| {
-                sample.hear(serde_json::to_string(&it.messages).unwrap());
+                sample.record(serde_json::to_string(&it.messages).unwrap());
                 async { Ok(SamplingResult::new("none", "The sea, the sea.")) }
             })
             .fixed_roots([Root::new("file:///work/one"), Root::new("file:///work/two")])

@@ -1,33 +1,33 @@
 //! Known failures with their reasons. A check listed here must fail, so that fixed entries are removed.
 
-use crate::server_under_test::{Era, Over, Server, Subject};
+use crate::server_under_test::{Era, Server, TestTarget, TestTransport};
 
-pub(crate) struct Gap {
+pub(crate) struct KnownFailure {
     server: Server,
     /// Era; `None` for all.
     era: Option<Era>,
     /// Transport; `None` for all.
-    over: Option<Over>,
+    over: Option<TestTransport>,
     checks: &'static [&'static str],
     pub(crate) why: &'static str,
 }
 
-const GAPS: &[Gap] = &[
-    Gap {
+const KNOWN_FAILURES: &[KnownFailure] = &[
+    KnownFailure {
         server: Server::FastMcp,
         era: None,
         over: None,
         checks: &["hears_that_a_resource_changed"],
         why: "fastmcp serves neither resources/subscribe nor subscriptions/listen",
     },
-    Gap {
+    KnownFailure {
         server: Server::FastMcp,
         era: Some(Era::Modern),
         over: None,
         checks: &["hears_that_the_tools_changed"],
         why: "fastmcp does not serve subscriptions/listen",
     },
-    Gap {
+    KnownFailure {
         server: Server::Python,
         era: Some(Era::Legacy),
         over: None,
@@ -36,11 +36,11 @@ const GAPS: &[Gap] = &[
     },
 ];
 
-pub(crate) fn find(subject: &Subject, check: &str) -> Option<&'static Gap> {
-    GAPS.iter().find(|gap| {
-        gap.server == subject.server
-            && gap.era.is_none_or(|era| era == subject.era)
-            && gap.over.is_none_or(|over| over == subject.over)
+pub(crate) fn find(target: &TestTarget, check: &str) -> Option<&'static KnownFailure> {
+    KNOWN_FAILURES.iter().find(|gap| {
+        gap.server == target.server
+            && gap.era.is_none_or(|era| era == target.era)
+            && gap.over.is_none_or(|over| over == target.over)
             && gap.checks.contains(&check)
     })
 }

@@ -21,7 +21,7 @@ mod trace;
 
 use std::time::Duration;
 
-use server_under_test::{Era, Over, Server};
+use server_under_test::{Era, Server, TestTransport};
 
 /// Timeout of a check.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -32,7 +32,7 @@ macro_rules! servers {
         $(
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $test() {
-                server_under_test::examine(Server::$server, Era::$era, Over::$over).await;
+                server_under_test::run_checks(Server::$server, Era::$era, TestTransport::$over).await;
             }
         )*
     };

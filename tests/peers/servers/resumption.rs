@@ -6,23 +6,23 @@ use std::sync::{Arc, Mutex};
 use wharf::args;
 
 use crate::proxy;
-use crate::server_under_test::{Server, Subject, list_checks, text};
+use crate::server_under_test::{Server, TestTarget, list_checks, text};
 
 list_checks! { ALL: resumes_a_call_that_was_cut }
 
 /// Duration of the call, long enough for the client to reconnect.
 const STEPS: u32 = 150;
 
-async fn resumes_a_call_that_was_cut(subject: &Subject) {
-    let url = subject.url();
+async fn resumes_a_call_that_was_cut(target: &TestTarget) {
+    let url = target.url();
     let server = url.trim_start_matches("http://").trim_end_matches("/mcp");
     let server: SocketAddr = server.parse().unwrap();
     let (proxy, has_cut) = proxy::cutting_at("\"progress\":3", server).await.unwrap();
     let through = format!("http://{proxy}/mcp");
-    let client = subject.connect_to(through, Some(subject.era.newest())).await.unwrap();
+    let client = target.connect_to(through, Some(target.era.newest())).await.unwrap();
     let heard = Arc::new(Mutex::new(Vec::new()));
     let hears = heard.clone();
-    let (tool, arguments) = match subject.server {
+    let (tool, arguments) = match target.server {
         // A client that comes back hears what was said until then, and nothing after. As this server does not
         // say when to come back, the client takes a second: the call has to end before.
         Server::Everything => {
@@ -35,9 +35,9 @@ async fn resumes_a_call_that_was_cut(subject: &Subject) {
     assert!(!result.is_error && !text(&result).is_empty(), "{result:?}");
     assert!(*has_cut.borrow(), "nothing was cut");
     let heard = heard.lock().unwrap().clone();
-    let steps = if subject.server == Server::Everything { 20 } else { STEPS };
+    let steps = if target.server == Server::Everything { 20 } else { STEPS };
     assert_eq!(heard.last(), Some(&f64::from(steps)));
-    let (may_lose, may_repeat) = match subject.server {
+    let (may_lose, may_repeat) = match target.server {
         // PyPI's `mcp` loses what a call says between the replay and the going on.
         Server::Python | Server::FastMcp => (true, false),
         // rmcp keeps 16 events, and begins its replay with the one that the client names as its last.

@@ -8,8 +8,8 @@ use wharf::{
     model::{BoxFuture, Notification},
 };
 
-use crate::client_requests::Asked;
-use crate::start::Running;
+use crate::client_requests::RecordedRequests;
+use crate::start::RunningServer;
 use crate::trace::Trace;
 use crate::{LIMIT, checks, everything, known_failures, resumption, tasks};
 
@@ -43,7 +43,7 @@ impl Era {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Over {
+pub(crate) enum TestTransport {
     Stdio,
     Http,
     /// HTTP+SSE of 2024-11-05.
@@ -54,32 +54,32 @@ pub(crate) enum Over {
     ProxyToModern,
 }
 
-impl Over {
+impl TestTransport {
     /// Era behind the proxy.
     fn behind(self) -> Option<Era> {
         match self {
-            Over::Stdio | Over::Http | Over::Sse => None,
-            Over::ProxyToLegacy => Some(Era::Legacy),
-            Over::ProxyToModern => Some(Era::Modern),
+            TestTransport::Stdio | TestTransport::Http | TestTransport::Sse => None,
+            TestTransport::ProxyToLegacy => Some(Era::Legacy),
+            TestTransport::ProxyToModern => Some(Era::Modern),
         }
     }
 }
 
 /// Check with its name.
-pub(crate) type Check = (&'static str, fn(Arc<Subject>) -> BoxFuture<()>);
+pub(crate) type Check = (&'static str, fn(Arc<TestTarget>) -> BoxFuture<()>);
 
-/// Running server with a connected client.
-pub(crate) struct Subject {
+/// RunningServer server with a connected client.
+pub(crate) struct TestTarget {
     pub(crate) server: Server,
     pub(crate) era: Era,
-    pub(crate) over: Over,
+    pub(crate) over: TestTransport,
     pub(crate) client: Client,
-    pub(crate) asked: Arc<Asked>,
+    pub(crate) asked: Arc<RecordedRequests>,
     trace: Trace,
-    running: Running,
+    running: RunningServer,
 }
 
-impl Subject {
+impl TestTarget {
     /// Connects another client; a stdio server is started again.
     pub(crate) async fn connect_again(&self, revision: Option<&str>) -> wharf::Result<Client> {
         self.connect_to(self.running.target(), revision).await
@@ -125,44 +125,46 @@ pub(crate) async fn next_change(changes: &mut Subscription) -> String {
 }
 
 fn builder(
-    asked: &Arc<Asked>,
+    asked: &Arc<RecordedRequests>,
     trace: &Trace,
     revision: Option<&str>,
 ) -> wharf::Result<ClientBuilder> {
     let trace = trace.clone();
     let mut builder = Client::builder()
         .name("wharf-peers", "1.0.0")
-        .answers(asked.answers())
+        .handler(asked.answers())
         .trace(move |traced| trace.see(&traced))
         .timeout(LIMIT)
         .total(LIMIT);
     if let Some(revision) = revision {
-        builder = builder.pin(revision.parse::<ProtocolVersion>()?);
+        builder = builder.protocol_version(revision.parse::<ProtocolVersion>()?);
     }
     Ok(builder)
 }
 
 /// Runs all checks of the server in sequence; fails if a check fails.
-pub(crate) async fn examine(server: Server, era: Era, over: Over) {
-    let (asked, trace) = (Arc::new(Asked::default()), Trace::default());
+pub(crate) async fn run_checks(server: Server, era: Era, over: TestTransport) {
+    let (asked, trace) = (Arc::new(RecordedRequests::default()), Trace::default());
     let running = match over.behind() {
-        None => Running::start(server, over).unwrap(),
+        None => RunningServer::start(server, over).unwrap(),
         Some(behind) => {
             // What the server may ask is what the proxy's client can answer; the proxy itself cannot.
             let can = asked.answers().capabilities();
-            let back = Client::builder().capabilities(can).pin(behind.newest().parse().unwrap());
-            let server = Running::start(server, Over::Stdio).unwrap();
-            Running::behind(back.connect(server.target()).await.unwrap()).await.unwrap()
+            let back = Client::builder()
+                .capabilities(can)
+                .protocol_version(behind.newest().parse().unwrap());
+            let server = RunningServer::start(server, TestTransport::Stdio).unwrap();
+            RunningServer::behind(back.connect(server.target()).await.unwrap()).await.unwrap()
         }
     };
     let client = builder(&asked, &trace, Some(era.newest())).unwrap().connect(running.target());
     let client = tokio::time::timeout(LIMIT, client).await.expect("connects in time").unwrap();
-    let subject = Arc::new(Subject { server, era, over, client, asked, trace, running });
+    let target = Arc::new(TestTarget { server, era, over, client, asked, trace, running });
     let mut failed = Vec::new();
     for (name, check) in checks_of(server, era, over).into_iter().flatten() {
-        subject.trace.forget();
-        let passed = make(check(subject.clone())).await;
-        match (passed, known_failures::find(&subject, name)) {
+        target.trace.forget();
+        let passed = run_check(check(target.clone())).await;
+        match (passed, known_failures::find(&target, name)) {
             (true, None) => println!("ok {name}"),
             (false, Some(gap)) => println!("lacks {name}: {}", gap.why),
             (true, Some(gap)) => {
@@ -170,16 +172,16 @@ pub(crate) async fn examine(server: Server, era: Era, over: Over) {
             }
             (false, None) => {
                 println!("FAILED {name}");
-                subject.trace.print();
+                target.trace.print();
                 failed.push((*name).to_owned());
             }
         }
     }
-    subject.client.close().await;
+    target.client.close().await;
     assert!(failed.is_empty(), "{server:?} {era:?} over {over:?}: {failed:#?}");
 }
 
-fn checks_of(server: Server, era: Era, over: Over) -> Vec<&'static [Check]> {
+fn checks_of(server: Server, era: Era, over: TestTransport) -> Vec<&'static [Check]> {
     let of_era = match (server, era) {
         (Server::Everything, _) => everything::ALL,
         (_, Era::Legacy) => checks::LEGACY,
@@ -187,13 +189,14 @@ fn checks_of(server: Server, era: Era, over: Over) -> Vec<&'static [Check]> {
     };
     let of_all = if server == Server::Everything { &[] } else { checks::ALL };
     // Only there do streams outlive their connections.
-    let resumption = if (era, over) == (Era::Legacy, Over::Http) { resumption::ALL } else { &[] };
+    let resumption =
+        if (era, over) == (Era::Legacy, TestTransport::Http) { resumption::ALL } else { &[] };
     let tasks = if server == Server::Everything { tasks::ALL } else { &[] };
     vec![of_era, of_all, tasks, resumption]
 }
 
 /// Runs a check with a timeout; returns true if it passes. The reason of a failure is printed.
-async fn make(check: BoxFuture<()>) -> bool {
+async fn run_check(check: BoxFuture<()>) -> bool {
     let mut task = tokio::spawn(check);
     let ended = tokio::time::timeout(LIMIT, &mut task).await;
     if ended.is_err() {
@@ -207,7 +210,7 @@ async fn make(check: BoxFuture<()>) -> bool {
 macro_rules! list_checks {
     ($list:ident: $($name:ident)*) => {
         pub(crate) const $list: &[$crate::server_under_test::Check] =
-            &[$((stringify!($name), |subject| Box::pin(async move { $name(&subject).await }))),*];
+            &[$((stringify!($name), |target| Box::pin(async move { $name(&target).await }))),*];
     };
 }
 pub(crate) use list_checks;

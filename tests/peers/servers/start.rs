@@ -12,20 +12,20 @@ use wharf::{
 };
 
 use crate::install::Installed;
-use crate::server_under_test::{Over, Server};
+use crate::server_under_test::{Server, TestTransport};
 
-/// Running server, ended on drop, or the command with which the client starts it.
-pub(crate) struct Running {
+/// RunningServer server, ended on drop, or the command with which the client starts it.
+pub(crate) struct RunningServer {
     target: Target,
     process: Option<Child>,
     proxy: Option<JoinHandle<()>>,
 }
 
-impl Running {
-    pub(crate) fn start(server: Server, over: Over) -> Result<Self, String> {
+impl RunningServer {
+    pub(crate) fn start(server: Server, over: TestTransport) -> Result<Self, String> {
         let port = free_port()?.to_string();
         let command = command(server, over)?.env("PORT", &port);
-        if over == Over::Stdio {
+        if over == TestTransport::Stdio {
             return Ok(Self { target: command.into(), process: None, proxy: None });
         }
         let process = Command::new(&command.program)
@@ -55,7 +55,7 @@ impl Running {
     }
 
     /// URL that the server prints. npm's `server-everything` prints only that it uses the given port.
-    fn address(&mut self, over: Over, port: &str) -> Result<String, String> {
+    fn address(&mut self, over: TestTransport, port: &str) -> Result<String, String> {
         let stderr = self.process.as_mut().and_then(|process| process.stderr.take());
         let mut lines = BufReader::new(stderr.ok_or("it has no stderr")?).lines();
         let mut said = String::new();
@@ -72,7 +72,11 @@ impl Running {
                 thread::spawn(move || {
                     lines.map_while(Result::ok).for_each(|line| eprintln!("{line}"))
                 });
-                return Ok(if over == Over::Sse { at.replace("/mcp", "/sse") } else { at });
+                return Ok(if over == TestTransport::Sse {
+                    at.replace("/mcp", "/sse")
+                } else {
+                    at
+                });
             }
             said = said + &line + "\n";
         }
@@ -80,7 +84,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningServer {
     fn drop(&mut self) {
         if let Some(process) = &mut self.process {
             let _ = process.kill();
@@ -92,7 +96,7 @@ impl Drop for Running {
     }
 }
 
-fn command(server: Server, over: Over) -> Result<ChildCommand, String> {
+fn command(server: Server, over: TestTransport) -> Result<ChildCommand, String> {
     let script = match server {
         Server::Rmcp => {
             let command = ChildCommand::new(env!("CARGO_BIN_EXE_rmcp-server"));
@@ -105,8 +109,8 @@ fn command(server: Server, over: Over) -> Result<ChildCommand, String> {
     };
     let installed = Installed::find()?;
     let (directory, mode) = match (server, over) {
-        (Server::Everything, Over::Stdio) => (&installed.home, Some("stdio")),
-        (Server::Everything, Over::Sse) => (&installed.home, Some("sse")),
+        (Server::Everything, TestTransport::Stdio) => (&installed.home, Some("stdio")),
+        (Server::Everything, TestTransport::Sse) => (&installed.home, Some("sse")),
         (Server::Everything, _) => (&installed.home, Some("streamableHttp")),
         _ => (&installed.scripts, option(over)),
     };
@@ -118,11 +122,13 @@ fn command(server: Server, over: Over) -> Result<ChildCommand, String> {
         .env("PYTHONDONTWRITEBYTECODE", "1"))
 }
 
-fn option(over: Over) -> Option<&'static str> {
+fn option(over: TestTransport) -> Option<&'static str> {
     match over {
-        Over::Stdio => None,
-        Over::Sse => Some("--sse"),
-        Over::Http | Over::ProxyToLegacy | Over::ProxyToModern => Some("--http"),
+        TestTransport::Stdio => None,
+        TestTransport::Sse => Some("--sse"),
+        TestTransport::Http | TestTransport::ProxyToLegacy | TestTransport::ProxyToModern => {
+            Some("--http")
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use wharf::{
     tasks::{TaskState, TaskStatus},
 };
 
-use crate::server_under_test::{Subject, list_checks, text};
+use crate::server_under_test::{TestTarget, list_checks, text};
 
 const RESEARCH: &str = "simulate-research-query";
 
@@ -17,15 +17,15 @@ list_checks! { ALL:
     a_handle_answers_what_its_task_asks a_task_is_cancelled an_unknown_task_is_not_found
 }
 
-async fn a_call_follows_its_task(subject: &Subject) {
-    let report = subject.text(RESEARCH, args! { topic: "tides" }).await;
+async fn a_call_follows_its_task(target: &TestTarget) {
+    let report = target.text(RESEARCH, args! { topic: "tides" }).await;
     assert!(report.contains("Research Report: tides"), "{report}");
 }
 
 /// The server sends a tool list change while it lists the tools, and rejects a plain call with a tool error.
-async fn a_fresh_client_calls_what_runs_only_as_a_task(subject: &Subject) {
+async fn a_fresh_client_calls_what_runs_only_as_a_task(target: &TestTarget) {
     for lists in [true, false] {
-        let client = subject.connect_again(None).await.unwrap();
+        let client = target.connect_again(None).await.unwrap();
         if lists {
             let mut tools = client.tools();
             while let Some(tool) = tools.next().await {
@@ -40,15 +40,15 @@ async fn a_fresh_client_calls_what_runs_only_as_a_task(subject: &Subject) {
     }
 }
 
-async fn a_call_answers_what_its_task_asks(subject: &Subject) {
-    subject.asked.answer_with(ElicitResult::accept(json!({ "interpretation": "snake" })));
-    let report = subject.text(RESEARCH, args! { topic: "python", ambiguous: true }).await;
-    assert!(subject.asked.last().contains("python"), "{}", subject.asked.last());
+async fn a_call_answers_what_its_task_asks(target: &TestTarget) {
+    target.asked.answer_with(ElicitResult::accept(json!({ "interpretation": "snake" })));
+    let report = target.text(RESEARCH, args! { topic: "python", ambiguous: true }).await;
+    assert!(target.asked.last().contains("python"), "{}", target.asked.last());
     assert!(report.contains("python (snake)"), "{report}");
 }
 
-async fn a_handle_follows_its_task(subject: &Subject) {
-    let task = subject.client.call_task(RESEARCH, args! { topic: "winds" }).await.unwrap();
+async fn a_handle_follows_its_task(target: &TestTarget) {
+    let task = target.client.call_task(RESEARCH, args! { topic: "winds" }).await.unwrap();
     let id = task.id().expect("it is a task").to_owned();
     let mut changes = task.changes();
     let (mut statuses, mut said) = (Vec::new(), Vec::new());
@@ -61,30 +61,30 @@ async fn a_handle_follows_its_task(subject: &Subject) {
     assert_eq!(statuses.first(), Some(&TaskStatus::Working), "{statuses:?}");
     assert_eq!(statuses.last(), Some(&TaskStatus::Completed), "{statuses:?}");
     assert!(said.iter().any(|it| it.contains("Analyzing")), "{said:?}");
-    let again = subject.client.task(&id).get().await.unwrap();
+    let again = target.client.task(&id).get().await.unwrap();
     let TaskState::Completed(result) = again.state else { panic!("{again:?}") };
     assert!(text(&result).contains("Research Report: winds"), "{result:?}");
 }
 
-async fn a_handle_answers_what_its_task_asks(subject: &Subject) {
-    subject.asked.answer_with(ElicitResult::decline());
+async fn a_handle_answers_what_its_task_asks(target: &TestTarget) {
+    target.asked.answer_with(ElicitResult::decline());
     let arguments = args! { topic: "currents", ambiguous: true };
-    let task = subject.client.call_task(RESEARCH, arguments).await.unwrap();
+    let task = target.client.call_task(RESEARCH, arguments).await.unwrap();
     let report = text(&task.wait().await.unwrap());
     assert!(report.contains("User declined"), "{report}");
-    assert!(subject.asked.last().contains("currents"), "{}", subject.asked.last());
+    assert!(target.asked.last().contains("currents"), "{}", target.asked.last());
 }
 
-async fn a_task_is_cancelled(subject: &Subject) {
-    let task = subject.client.call_task(RESEARCH, args! { topic: "whales" }).await.unwrap();
+async fn a_task_is_cancelled(target: &TestTarget) {
+    let task = target.client.call_task(RESEARCH, args! { topic: "whales" }).await.unwrap();
     task.cancel().await.unwrap();
     assert_eq!(task.get().await.unwrap().status(), TaskStatus::Cancelled);
     assert_eq!(task.wait().await.unwrap_err().kind, ErrorKind::TaskCancelled);
-    let again = subject.client.task(task.id().unwrap()).cancel().await;
+    let again = target.client.task(task.id().unwrap()).cancel().await;
     assert!(again.is_err(), "a task that is over is not cancelled again");
 }
 
-async fn an_unknown_task_is_not_found(subject: &Subject) {
-    let error = subject.client.task("unknown").get().await.unwrap_err();
+async fn an_unknown_task_is_not_found(target: &TestTarget) {
+    let error = target.client.task("unknown").get().await.unwrap_err();
     assert!(matches!(error.kind, ErrorKind::TaskNotFound | ErrorKind::InvalidParams), "{error:?}");
 }

@@ -37,12 +37,12 @@ async fn run() -> wharf::Result<()> {
     let (plan, auth) = (CallPlan::of(&suite_context), suite_context.credentials.auth()?);
     let mut builder = Client::builder()
         .name("everything-client", env!("CARGO_PKG_VERSION"))
-        .answers(server_requests::handler())
+        .handler(server_requests::handler())
         .auth(auth)
         .timeout(CALL_TIMEOUT)
         .total(CALL_TIMEOUT);
     if let Ok(revision) = env::var("MCP_CONFORMANCE_PROTOCOL_VERSION") {
-        builder = builder.pin(revision.parse::<ProtocolVersion>()?);
+        builder = builder.protocol_version(revision.parse::<ProtocolVersion>()?);
     }
     let client = builder.connect(url).await?;
     let result = use_server::run(&client, &plan).await;

@@ -353,7 +353,7 @@ impl Authenticator for OAuthProxy {
         }
     }
 
-    fn settle(&self, stores: &Stores, seal: Arc<dyn StateCipher>) -> Result<(), String> {
+    fn configure(&self, stores: &Stores, seal: Arc<dyn StateCipher>) -> Result<(), String> {
         let urls = self.urls()?;
         if stores.sharing > Sharing::Process && !seal.is_shared() {
             return Err(

@@ -35,8 +35,8 @@ impl<V: TokenVerifier> TokenAuthenticator<V> {
         Arc::new(TokenAuthenticator { metadata, verifier, cache: TokenCache::default(), proofs })
     }
 
-    pub(crate) fn join(&self, stores: &Stores) {
-        self.proofs.join(stores);
+    pub(crate) fn use_stores(&self, stores: &Stores) {
+        self.proofs.use_stores(stores);
     }
 
     pub(crate) fn admit(self: &Arc<Self>, request: &AuthRequest<'_>) -> AuthDecision {

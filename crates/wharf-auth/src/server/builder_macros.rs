@@ -59,8 +59,8 @@ macro_rules! verifier_builder {
 
             $crate::server::builder_macros::metadata_endpoints!();
 
-            fn join(&self, stores: &wharf_model::Stores) {
-                self.authenticator().join(stores);
+            fn use_stores(&self, stores: &wharf_model::Stores) {
+                self.authenticator().use_stores(stores);
             }
 
             fn problems(&self) -> Vec<String> {

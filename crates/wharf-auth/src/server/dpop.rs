@@ -202,7 +202,7 @@ impl ProofVerifier {
         ProofVerifier { dpop, resource, used: RwLock::new(used), counts: Mutex::default() }
     }
 
-    pub(crate) fn join(&self, stores: &Stores) {
+    pub(crate) fn use_stores(&self, stores: &Stores) {
         if self.dpop.store.is_none() {
             *self.used.write().unwrap_or_else(PoisonError::into_inner) = stores.nonces.clone();
         }

@@ -240,31 +240,32 @@ async fn stored_records_are_encrypted() {
 async fn configuration_errors_are_reported() {
     let idp = Idp::start().await;
     let provider = || Provider::oidc(&idp.url, "id", "very secret");
-    let settle = |proxy: OAuthProxy| proxy.settle(&wharf_store::memory_stores(), keys());
+    let configure = |proxy: OAuthProxy| proxy.configure(&wharf_store::memory_stores(), keys());
     for public in [
         "http://harbour.example.com",
         "harbour.example.com",
         "https://h.example.com/?x",
         "https://H.example.com",
     ] {
-        assert!(settle(OAuthProxy::new(public, provider())).is_err(), "{public}");
+        assert!(configure(OAuthProxy::new(public, provider())).is_err(), "{public}");
     }
     assert!(
-        settle(OAuthProxy::new(PUBLIC, provider()).resource("https://other.example.com/mcp"))
+        configure(OAuthProxy::new(PUBLIC, provider()).resource("https://other.example.com/mcp"))
             .is_err()
     );
-    assert!(settle(OAuthProxy::new(PUBLIC, provider()).redirect_scheme("javascript")).is_err());
+    assert!(configure(OAuthProxy::new(PUBLIC, provider()).redirect_scheme("javascript")).is_err());
     assert!(
-        settle(OAuthProxy::new(PUBLIC, provider()).client("a", "A", ["http://a.example"])).is_err()
+        configure(OAuthProxy::new(PUBLIC, provider()).client("a", "A", ["http://a.example"]))
+            .is_err()
     );
-    assert!(settle(OAuthProxy::new("http://127.0.0.1:8000", provider())).is_ok());
+    assert!(configure(OAuthProxy::new("http://127.0.0.1:8000", provider())).is_ok());
     // A random key in a shared store.
     let mut stores = wharf_store::memory_stores();
     stores.sharing = wharf_model::Sharing::Cluster;
     let random = std::sync::Arc::new(wharf_server::KeyRing::random());
     assert!(
         OAuthProxy::new(PUBLIC, provider())
-            .settle(&stores, random)
+            .configure(&stores, random)
             .unwrap_err()
             .contains("WHARF_STATE_KEY")
     );

@@ -315,7 +315,7 @@ impl StateCipher for LegacyCipher {
 async fn a_grant_of_an_older_version_is_valid() {
     let idp = Idp::start().await;
     let proxy = proxy(&idp);
-    proxy.settle(&wharf_store::memory_stores(), Arc::new(LegacyCipher(keys()))).unwrap();
+    proxy.configure(&wharf_store::memory_stores(), Arc::new(LegacyCipher(keys()))).unwrap();
     let node = ProxyNode(Arc::new(proxy));
     let client = node.client("Crane", REDIRECT).await;
     let tokens = node.sign_in(&idp, &client, "alice").await;

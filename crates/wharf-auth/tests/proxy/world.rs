@@ -50,7 +50,7 @@ pub(crate) async fn setup() -> (Idp, ProxyNode) {
 
 impl ProxyNode {
     pub(crate) fn new(proxy: OAuthProxy, stores: &Stores) -> Self {
-        proxy.settle(stores, keys()).unwrap();
+        proxy.configure(stores, keys()).unwrap();
         ProxyNode(Arc::new(proxy))
     }
 

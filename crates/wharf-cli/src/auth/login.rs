@@ -50,7 +50,7 @@ impl Login {
         };
         let login = self.with_client_and_grant(login, client, &token_store).await?;
         show(context, &token_store, &[login])?;
-        if wants_keychain() && !token_store.is_sealed() {
+        if wants_keychain() && !token_store.is_encrypted() {
             context
                 .tell("No system keychain is available: the login is stored unencrypted in a file that only you can read.");
         }

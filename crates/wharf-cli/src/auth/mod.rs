@@ -25,7 +25,7 @@ use crate::{commands::Run, error::CliError};
 use crate::{context::Context, target, trust};
 
 /// Environment variable that selects the token store: `file` does not use a keychain.
-const TOKEN_STORE_VARIABLE: &str = "WHARF_VAULT";
+const TOKEN_STORE_VARIABLE: &str = "WHARF_TOKEN_STORE";
 
 impl Run for Auth {
     async fn run(&self, context: &Context) -> Result<(), CliError> {
@@ -71,7 +71,7 @@ fn wants_keychain() -> bool {
 
 /// Location of the token store, as JSON.
 fn store_location(token_store: &FileTokenStore) -> Value {
-    json!({"file": token_store.path(), "sealed": token_store.is_sealed()})
+    json!({"file": token_store.path(), "encrypted": token_store.is_encrypted()})
 }
 
 /// URL of the server that `word` names, if it supports a login.

@@ -45,7 +45,7 @@ async fn all(context: &Context, token_store: &FileTokenStore) -> Result<(), CliE
     let out = context.out;
     if out.is_json() {
         let logins: Vec<Value> = logins.iter().map(json).collect();
-        return out.json(&json!({"logins": logins, "kept": store_location(token_store)}));
+        return out.json(&json!({"logins": logins, "token_store": store_location(token_store)}));
     }
     if logins.is_empty() {
         context
@@ -75,7 +75,7 @@ pub(super) fn show(
     let out = context.out;
     if out.is_json() {
         let logins: Vec<Value> = logins.iter().map(json).collect();
-        return out.json(&json!({"logins": logins, "kept": store_location(token_store)}));
+        return out.json(&json!({"logins": logins, "token_store": store_location(token_store)}));
     }
     let lines: Vec<String> =
         logins.iter().flat_map(|login| lines(login, token_store, out.paint())).collect();
@@ -94,7 +94,7 @@ fn lines(login: &Login, token_store: &FileTokenStore, paint: Paint) -> Vec<Strin
     row("client", login.registration.as_ref().map_or("", |it| &it.client_id));
     row("scopes", &scopes(login));
     row("expires", &expires(login, now()));
-    row("kept", &place(token_store));
+    row("stored", &place(token_store));
     lines
 }
 
@@ -116,7 +116,7 @@ fn expires(login: &Login, now: u64) -> String {
 }
 
 fn place(token_store: &FileTokenStore) -> String {
-    let sealed = if token_store.is_sealed() {
+    let sealed = if token_store.is_encrypted() {
         "encrypted with a key in the keychain"
     } else {
         "readable only by you"

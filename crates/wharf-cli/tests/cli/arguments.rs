@@ -1,16 +1,16 @@
 //! Arguments in every form the command line takes.
 
-use crate::sandbox::{Bed, WHARF};
+use crate::sandbox::{Sandbox, WHARF};
 
-fn text(bed: &Bed, words: &[&str], input: &str) -> String {
+fn text(sandbox: &Sandbox, words: &[&str], input: &str) -> String {
     let words = [&["call"], words, &["--", WHARF, "serve"]].concat();
-    let result = bed.run_with(&words, input).json();
+    let result = sandbox.run_with(&words, input).json();
     result["content"][0]["text"].as_str().unwrap_or_default().to_owned()
 }
 
 #[test]
 fn every_form_reaches_the_tool() {
-    let bed = Bed::new("forms");
+    let sandbox = Sandbox::new("forms");
     for (words, input, expected) in [
         (vec!["add", "a=1", "b=-2"], "", "-1"),
         (vec!["add", "a:=1", "b:=2"], "", "3"),
@@ -28,13 +28,13 @@ fn every_form_reaches_the_tool() {
         (vec!["set_bonus", "on=yes"], "", "on"),
         (vec!["sleep", "seconds=0.01"], "", "slept"),
     ] {
-        assert_eq!(text(&bed, &words, input), expected, "{words:?}");
+        assert_eq!(text(&sandbox, &words, input), expected, "{words:?}");
     }
 }
 
 #[test]
 fn invalid_arguments_are_reported_before_the_call() {
-    let bed = Bed::new("misfits");
+    let sandbox = Sandbox::new("misfits");
     for (words, told) in [
         (vec!["add", "a=x", "b=1"], "a: `x` is not an integer"),
         (vec!["add", "a=1"], "b=integer  The second number."),
@@ -47,17 +47,17 @@ fn invalid_arguments_are_reported_before_the_call() {
         (vec!["set_bonus", "on=maybe"], "on: `maybe` is neither true nor false"),
         (vec![], "No tool is given"),
     ] {
-        let error = bed.demo(&[&["call"], &words[..]].concat()).error(1);
+        let error = sandbox.demo(&[&["call"], &words[..]].concat()).error(1);
         assert!(error["message"].as_str().unwrap().contains(told), "{words:?}: {error}");
     }
-    let error = bed.demo(&["call", "wether", "city=x"]).error(1);
+    let error = sandbox.demo(&["call", "wether", "city=x"]).error(1);
     assert_eq!(error["kind"], "tool_not_found");
     assert_eq!(error["hint"], "Did you mean `weather`?");
 }
 
 #[test]
 fn an_empty_stdin_is_no_object() {
-    let bed = Bed::new("stdin");
-    let error = bed.demo(&["call", "add", "-"]).error(1);
+    let sandbox = Sandbox::new("stdin");
+    let error = sandbox.demo(&["call", "add", "-"]).error(1);
     assert!(error["message"].as_str().unwrap().contains("stdin"), "{error}");
 }

@@ -13,43 +13,43 @@ use serde_json::{Value, json};
 
 use crate::{
     interrupts::Running,
-    protected_server::{GUARDED, Gate, KNOWN, browse},
+    protected_server::{GUARDED, KNOWN, ProtectedServer, browse},
     pty::Pty,
-    sandbox::{Bed, PATIENCE, Ran, finished},
+    sandbox::{CommandOutput, PATIENCE, Sandbox, finished},
 };
 
 /// A browser that only notes what it is given, one argument a line.
 const BROWSER: &str = "#!/bin/sh\ncd \"$(dirname \"$0\")\" || exit 1\n\
                        { echo \"$#\"; printf '%s\\n' \"$@\"; } > opened.new\nmv opened.new opened\n";
 
-/// Somebody who logs in.
-pub(crate) struct Somebody {
-    pub(crate) bed: Bed,
-    pub(crate) gate: Gate,
+/// TestUser who logs in.
+pub(crate) struct TestUser {
+    pub(crate) sandbox: Sandbox,
+    pub(crate) gate: ProtectedServer,
 }
 
-impl Somebody {
+impl TestUser {
     pub(crate) fn new(test: &str) -> Self {
-        let bed = Bed::new(test);
-        let browser = bed.write("browser", BROWSER);
+        let sandbox = Sandbox::new(test);
+        let browser = sandbox.write("browser", BROWSER);
         fs::set_permissions(browser, fs::Permissions::from_mode(0o755)).unwrap();
-        let gate = Gate::new(&bed);
-        Somebody { bed, gate }
+        let gate = ProtectedServer::new(&sandbox);
+        TestUser { sandbox, gate }
     }
 
     pub(crate) fn command(&self, words: &[&str]) -> Command {
-        let mut command = self.bed.command(words);
-        command.env("BROWSER", self.bed.dir.join("browser")).env("NO_COLOR", "1");
+        let mut command = self.sandbox.command(words);
+        command.env("BROWSER", self.sandbox.dir.join("browser")).env("NO_COLOR", "1");
         command
     }
 
-    pub(crate) fn run(&self, words: &[&str]) -> Ran {
+    pub(crate) fn run(&self, words: &[&str]) -> CommandOutput {
         finished(self.command(words), "")
     }
 
     /// What the browser was opened at, once it is.
     pub(crate) fn opened(&self) -> String {
-        let file = self.bed.dir.join("opened");
+        let file = self.sandbox.dir.join("opened");
         let deadline = Instant::now() + PATIENCE;
         while !file.exists() {
             assert!(Instant::now() < deadline, "no browser was started");
@@ -75,7 +75,7 @@ impl Somebody {
     }
 
     pub(crate) fn logins(&self) -> PathBuf {
-        self.bed.dir.join("wharf/logins.json")
+        self.sandbox.dir.join("wharf/logins.json")
     }
 }
 
@@ -88,7 +88,7 @@ pub(crate) fn asked(url: &str, name: &str) -> String {
 
 #[test]
 fn every_command_uses_the_login() {
-    let me = Somebody::new("auth-login");
+    let me = TestUser::new("auth-login");
     let url = me.gate.url.clone();
     let told = me.log_in(&[]);
     assert_eq!(told["logins"][0]["server"], json!(url));
@@ -107,14 +107,14 @@ fn every_command_uses_the_login() {
 
 #[test]
 fn stored_logins_are_owner_only_and_never_printed() {
-    let me = Somebody::new("auth-kept");
+    let me = TestUser::new("auth-kept");
     let url = me.gate.url.clone();
     let ran = me.run(&["auth", "status", &url]).error(3);
     assert!(ran["hint"].as_str().unwrap().contains(&format!("wharf auth login {url}")), "{ran}");
     assert_eq!(me.run(&["auth", "status"]).json()["logins"], json!([]));
     let told = me.log_in(&[]).to_string();
     let mode = |path: PathBuf| fs::metadata(path).unwrap().permissions().mode() & 0o777;
-    assert_eq!((mode(me.logins()), mode(me.bed.dir.join("wharf"))), (0o600, 0o700));
+    assert_eq!((mode(me.logins()), mode(me.sandbox.dir.join("wharf"))), (0o600, 0o700));
     let secrets: Vec<String> = {
         let state = me.gate.state();
         state.access.keys().chain(state.refresh.keys()).cloned().collect()
@@ -133,7 +133,7 @@ fn stored_logins_are_owner_only_and_never_printed() {
     assert!(shown.contains(&url) && shown.contains("notes:read"), "{shown}");
     let status = status.json();
     assert_eq!(status["logins"][0]["renewed"], true);
-    assert_eq!(status["kept"]["file"], json!(me.logins()));
+    assert_eq!(status["token_store"]["file"], json!(me.logins()));
     // Others may have read it: it is not used before somebody looked.
     fs::set_permissions(me.logins(), fs::Permissions::from_mode(0o644)).unwrap();
     for words in [["list", &url, "tools"], ["auth", "status", &url], ["auth", "logout", &url]] {
@@ -144,7 +144,7 @@ fn stored_logins_are_owner_only_and_never_printed() {
 
 #[test]
 fn a_login_requires_consent() {
-    let me = Somebody::new("auth-pipe");
+    let me = TestUser::new("auth-pipe");
     let url = me.gate.url.clone();
     for words in [vec!["list", &url], vec!["call", &url, "add", "a=1", "b=2", "--json"]] {
         let error = me.run(&words).error(3);
@@ -159,7 +159,7 @@ fn a_login_requires_consent() {
 
 #[test]
 fn logging_in_again_asks_for_more_besides() {
-    let me = Somebody::new("auth-union");
+    let me = TestUser::new("auth-union");
     me.log_in(&[]);
     let url = me.gate.url.clone();
     let words = ["auth", "login", &url, "--scope", "notes:write", "--scope", "extra"];
@@ -179,7 +179,7 @@ fn logging_in_again_asks_for_more_besides() {
 
 #[test]
 fn an_expired_token_is_renewed_once_for_concurrent_calls() {
-    let me = Somebody::new("auth-expired");
+    let me = TestUser::new("auth-expired");
     let url = me.gate.url.clone();
     me.log_in(&[]);
     me.gate.expire();
@@ -200,7 +200,7 @@ fn an_expired_token_is_renewed_once_for_concurrent_calls() {
 
 #[test]
 fn logging_out_revokes_and_forgets() {
-    let me = Somebody::new("auth-logout");
+    let me = TestUser::new("auth-logout");
     let url = me.gate.url.clone();
     me.run(&["auth", "logout", &url]).error(3);
     me.log_in(&[]);
@@ -218,7 +218,7 @@ fn logging_out_revokes_and_forgets() {
 
 #[test]
 fn a_header_of_the_users_own_goes_before_a_login() {
-    let me = Somebody::new("auth-header");
+    let me = TestUser::new("auth-header");
     let url = me.gate.url.clone();
     me.log_in(&[]);
     me.gate.state().access.insert("mine".to_owned(), "notes:read notes:write".to_owned());
@@ -232,7 +232,7 @@ fn a_header_of_the_users_own_goes_before_a_login() {
 /// CVE-2025-6514 (mcp-remote): the URL of the page reached a shell.
 #[test]
 fn only_web_pages_are_opened() {
-    let me = Somebody::new("auth-hostile");
+    let me = TestUser::new("auth-hostile");
     let url = me.gate.url.clone();
     for page in [
         "javascript:alert(1)//",
@@ -248,7 +248,7 @@ fn only_web_pages_are_opened() {
         me.gate.state().authorize = Some(page.to_owned());
         let ran = me.run(&["auth", "login", &url]);
         assert_eq!(ran.code, 3, "{page}: {ran:?}");
-        assert!(!me.bed.dir.join("opened").exists(), "{page}");
+        assert!(!me.sandbox.dir.join("opened").exists(), "{page}");
     }
     // What a shell would obey arrives as it was sent, and as one word.
     let at = url.replace("/mcp", "/authorize");
@@ -259,12 +259,12 @@ fn only_web_pages_are_opened() {
     assert_eq!(asked(&page, "x"), "$(touch hacked)`id`;'\"");
     browse(&page);
     assert_eq!(running.end().0, 0);
-    assert!(!me.bed.dir.join("hacked").exists());
+    assert!(!me.sandbox.dir.join("hacked").exists());
 }
 
 #[test]
 fn a_program_logs_in_with_client_credentials() {
-    let me = Somebody::new("auth-robot");
+    let me = TestUser::new("auth-robot");
     let url = me.gate.url.clone();
     let issuer = url.strip_suffix("/mcp").unwrap();
     let words = ["auth", "login", &url, "--grant", "client-credentials", "--client-id", KNOWN.0];
@@ -277,7 +277,8 @@ fn a_program_logs_in_with_client_credentials() {
     };
     let error = given(KNOWN.1).error(1);
     assert!(!error.to_string().contains(KNOWN.1), "{error}");
-    for place in ["@env:ROBOT", "-", &me.bed.write_secret("secret", &format!("{}\n", KNOWN.1))] {
+    for place in ["@env:ROBOT", "-", &me.sandbox.write_secret("secret", &format!("{}\n", KNOWN.1))]
+    {
         let told = given(place).json();
         assert_eq!(told["logins"][0]["clientId"], KNOWN.0, "{place}");
         me.run(&["list", &url]).json();
@@ -292,40 +293,44 @@ fn a_program_logs_in_with_client_credentials() {
 
 #[test]
 fn logins_at_the_same_time_do_not_lose_each_other() {
-    let bed = Bed::new("auth-together");
-    let secret = bed.write_secret("secret", KNOWN.1);
-    let gates = [Gate::new(&bed), Gate::new(&bed), Gate::new(&bed)];
-    let log_in = |gate: &Gate| {
+    let sandbox = Sandbox::new("auth-together");
+    let secret = sandbox.write_secret("secret", KNOWN.1);
+    let gates = [
+        ProtectedServer::new(&sandbox),
+        ProtectedServer::new(&sandbox),
+        ProtectedServer::new(&sandbox),
+    ];
+    let log_in = |gate: &ProtectedServer| {
         let words = ["auth", "login", &gate.url, "--grant", "client-credentials"];
         let issuer = gate.url.strip_suffix("/mcp").unwrap();
         let who = ["--client-id", KNOWN.0, "--client-secret", &secret, "--issuer", issuer];
-        Running::start(bed.command(&[&words[..], &who].concat()))
+        Running::start(sandbox.command(&[&words[..], &who].concat()))
     };
     let running: Vec<_> = gates.iter().map(log_in).collect();
     for one in running {
         let (code, err) = one.end();
         assert_eq!(code, 0, "{err}");
     }
-    let status = bed.run(&["auth", "status"]).json();
+    let status = sandbox.run(&["auth", "status"]).json();
     assert_eq!(status["logins"].as_array().unwrap().len(), gates.len(), "{status}");
     // A program gets in anew when its token has ended.
     gates[0].expire();
-    bed.run(&["list", &gates[0].url]).json();
+    sandbox.run(&["list", &gates[0].url]).json();
 }
 
 #[test]
 fn logins_are_encrypted_with_a_keychain_key() {
-    let me = Somebody::new("auth-keychain");
+    let me = TestUser::new("auth-keychain");
     let url = me.gate.url.clone();
     let tool = "#!/bin/sh\ncd \"$HOME\" || exit 1\necho \"$*\" >> calls\n\
                 case $1 in store) cat > key;; lookup) cat key 2>/dev/null;; clear) rm key;; esac\n";
-    let tool = me.bed.write("bin/secret-tool", tool);
+    let tool = me.sandbox.write("bin/secret-tool", tool);
     fs::set_permissions(tool, fs::Permissions::from_mode(0o755)).unwrap();
-    let secret = me.bed.write_secret("secret", KNOWN.1);
+    let secret = me.sandbox.write_secret("secret", KNOWN.1);
     let run = |words: &[&str]| {
-        let path = format!("{}:/usr/bin:/bin", me.bed.dir.join("bin").display());
+        let path = format!("{}:/usr/bin:/bin", me.sandbox.dir.join("bin").display());
         let mut command = me.command(words);
-        command.env("WHARF_VAULT", "keychain").env("PATH", path);
+        command.env("WHARF_TOKEN_STORE", "keychain").env("PATH", path);
         finished(command, "")
     };
     let words = ["auth", "login", &url, "--grant", "client-credentials"];
@@ -335,14 +340,14 @@ fn logins_are_encrypted_with_a_keychain_key() {
     if !cfg!(target_os = "linux") {
         return;
     }
-    assert_eq!(told["kept"]["sealed"], true, "{told}");
+    assert_eq!(told["token_store"]["encrypted"], true, "{told}");
     let kept = fs::read_to_string(me.logins()).unwrap();
     assert!(!kept.contains("access-") && !kept.contains(KNOWN.1), "{kept}");
     run(&["list", &url]).json();
-    let key = fs::read_to_string(me.bed.dir.join("key")).unwrap();
-    assert!(!fs::read_to_string(me.bed.dir.join("calls")).unwrap().contains(&key));
+    let key = fs::read_to_string(me.sandbox.dir.join("key")).unwrap();
+    assert!(!fs::read_to_string(me.sandbox.dir.join("calls")).unwrap().contains(&key));
     // Once the key is lost nothing opens the file, but one can leave.
-    fs::remove_file(me.bed.dir.join("key")).unwrap();
+    fs::remove_file(me.sandbox.dir.join("key")).unwrap();
     let error = run(&["list", &url]).error(3);
     assert!(error["message"].as_str().unwrap().contains("keychain"), "{error}");
     assert_eq!(run(&["auth", "logout", &url]).code, 3);
@@ -351,8 +356,8 @@ fn logins_are_encrypted_with_a_keychain_key() {
 
 #[test]
 fn only_servers_on_the_web_can_be_logged_in_at() {
-    let bed = Bed::new("auth-elsewhere");
+    let sandbox = Sandbox::new("auth-elsewhere");
     for target in ["tcp://127.0.0.1:1", "unix:/tmp/x", "./server", "http://example.com/mcp"] {
-        assert_eq!(bed.run(&["auth", "login", target]).code, 1, "{target}");
+        assert_eq!(sandbox.run(&["auth", "login", target]).code, 1, "{target}");
     }
 }

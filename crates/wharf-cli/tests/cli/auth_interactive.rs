@@ -3,7 +3,7 @@
 use std::fs;
 
 use crate::{
-    auth::{Somebody, asked},
+    auth::{TestUser, asked},
     interrupts::Running,
     protected_server::{GUARDED, browse},
     pty::{Pty, interrupt},
@@ -11,7 +11,7 @@ use crate::{
 
 #[test]
 fn an_interactive_user_can_log_in_during_a_command() {
-    let me = Somebody::new("auth-on-the-way");
+    let me = TestUser::new("auth-on-the-way");
     let url = me.gate.url.clone();
     let words = ["call", &url, "add", "a=1", "b=2"];
     let mut pty = Pty::start(me.command(&words));
@@ -31,7 +31,7 @@ fn an_interactive_user_can_log_in_during_a_command() {
 
 #[test]
 fn more_scopes_are_asked_for_when_a_tool_needs_them() {
-    let me = Somebody::new("auth-step-up");
+    let me = TestUser::new("auth-step-up");
     let url = me.gate.url.clone();
     me.log_in(&[]);
     let words = ["call", &url, GUARDED.0, "text=ahoy"];
@@ -52,7 +52,7 @@ fn more_scopes_are_asked_for_when_a_tool_needs_them() {
 
 #[test]
 fn more_scopes_are_asked_for_right_after_a_login() {
-    let me = Somebody::new("auth-twice");
+    let me = TestUser::new("auth-twice");
     let mut pty = Pty::start(me.command(&["call", &me.gate.url, GUARDED.0, "text=ahoy"]));
     pty.until("requires a login").until("[y]es").type_line("y");
     browse(&me.opened());
@@ -67,7 +67,7 @@ fn more_scopes_are_asked_for_right_after_a_login() {
 
 #[test]
 fn without_a_browser_the_address_is_shown_and_pasted_back() {
-    let me = Somebody::new("auth-paste");
+    let me = TestUser::new("auth-paste");
     let url = me.gate.url.clone();
     // A browser that does not start is as good as none.
     let mut command = me.command(&["auth", "login", &url]);
@@ -86,7 +86,7 @@ fn without_a_browser_the_address_is_shown_and_pasted_back() {
     pty.type_line(&back);
     let (code, shown) = pty.end();
     assert!(code == 0 && shown.contains("notes:read"), "{shown}");
-    assert!(!me.bed.dir.join("opened").exists());
+    assert!(!me.sandbox.dir.join("opened").exists());
     me.run(&["list", &url]).json();
     // One on this machine does, and nobody has to press anything.
     let mut pty = Pty::start(me.command(&["auth", "login", &url, "--no-browser"]));
@@ -112,7 +112,7 @@ fn redirected(page: &str) -> String {
 
 #[test]
 fn a_rejection_is_reported() {
-    let me = Somebody::new("auth-refused");
+    let me = TestUser::new("auth-refused");
     me.gate.state().refuses = true;
     let running = Running::start(me.command(&["auth", "login", &me.gate.url]));
     let page = browse(&me.opened());
@@ -124,7 +124,7 @@ fn a_rejection_is_reported() {
 
 #[test]
 fn ctrl_c_ends_the_waiting() {
-    let me = Somebody::new("auth-interrupt");
+    let me = TestUser::new("auth-interrupt");
     let running = Running::start(me.command(&["auth", "login", &me.gate.url]));
     me.opened();
     interrupt(&running.child);

@@ -8,13 +8,13 @@ use std::{
 
 use serde_json::Value;
 
-use crate::sandbox::{Bed, Ran, Served, WHARF};
+use crate::sandbox::{CommandOutput, DemoServer, Sandbox, WHARF};
 
 /// Short runs: what is counted is looked at, not how long it took.
 const SHORT: [&str; 4] = ["--duration", "200ms", "--warmup", "50ms"];
 
 /// The report of a run that ended with this code.
-fn report(ran: &Ran, code: i32) -> Value {
+fn report(ran: &CommandOutput, code: i32) -> Value {
     assert_eq!(ran.code, code, "{ran:?}");
     serde_json::from_str(&ran.out).unwrap_or_else(|error| panic!("{error}: {ran:?}"))
 }
@@ -25,13 +25,13 @@ fn number(report: &Value, field: &str) -> f64 {
 
 #[test]
 fn a_closed_loop_over_http_and_a_command_in_both_eras() {
-    let bed = Bed::new("bench-closed");
-    let served = Served::http(&bed);
+    let sandbox = Sandbox::new("bench-closed");
+    let served = DemoServer::http(&sandbox);
     for (era, least) in [("modern", "server/discover"), ("legacy", "ping")] {
         let options = [&SHORT[..], &["--connections", "2", "--era", era]].concat();
         let over_http = [&["bench", &served.url, "add", "a=1", "b=2"], &options[..]].concat();
-        let report_of_http = report(&bed.run(&over_http), 0);
-        let report_of_command = report(&bed.demo(&[&["bench"], &options[..]].concat()), 0);
+        let report_of_http = report(&sandbox.run(&over_http), 0);
+        let report_of_command = report(&sandbox.demo(&[&["bench"], &options[..]].concat()), 0);
         for (report, method) in [(&report_of_http, "tools/call"), (&report_of_command, least)] {
             assert_eq!((&report["mode"], &report["method"]), (&"closed".into(), &method.into()));
             assert_eq!((&report["ok"], &report["errors"]), (&report["calls"], &0.into()));
@@ -43,9 +43,9 @@ fn a_closed_loop_over_http_and_a_command_in_both_eras() {
 
 #[test]
 fn every_figure_has_a_name_and_a_unit() {
-    let bed = Bed::new("bench-fields");
+    let sandbox = Sandbox::new("bench-fields");
     let words = ["bench", "add", "a=1", "b=2", "--count", "40", "--in-flight", "2"];
-    let ran = bed.demo(&words);
+    let ran = sandbox.demo(&words);
     let report = ran.json();
     assert_eq!(ran.err, "");
     assert_eq!(report["server"]["name"], "wharf-demo");
@@ -79,25 +79,25 @@ fn every_figure_has_a_name_and_a_unit() {
 
 #[test]
 fn an_open_loop_keeps_its_rate_and_tells_what_it_missed() {
-    let bed = Bed::new("bench-open");
+    let sandbox = Sandbox::new("bench-open");
     let words = ["bench", "echo", "text=hi", "--rate", "50", "--count", "10"];
-    let open = report(&bed.demo(&[&words[..], &["--connections", "2"]].concat()), 0);
+    let open = report(&sandbox.demo(&[&words[..], &["--connections", "2"]].concat()), 0);
     assert_eq!((&open["mode"], number(&open, "rate_per_s")), (&"open".into(), 50.0));
     assert_eq!((number(&open, "ok"), number(&open, "missed")), (10.0, 0.0));
 
     let words = ["bench", "sleep", "seconds=1", "--rate", "1000", "--count", "100"];
     let bound = ["--connections", "2", "--in-flight", "3"];
-    let full = report(&bed.demo(&[&words[..], &bound[..]].concat()), 0);
+    let full = report(&sandbox.demo(&[&words[..], &bound[..]].concat()), 0);
     let (ok, missed) = (number(&full, "ok"), number(&full, "missed"));
     assert!(ok >= 6.0 && missed > 0.0 && ok + missed == 100.0, "{full}");
 }
 
 #[test]
 fn errors_are_reported_by_kind() {
-    let bed = Bed::new("bench-errors");
+    let sandbox = Sandbox::new("bench-errors");
     for era in ["modern", "legacy"] {
         let words = ["bench", "fail", "reason=rain", "--count", "20", "--era", era];
-        let ran = bed.demo(&[&words[..], &["--connections", "2"]].concat());
+        let ran = sandbox.demo(&[&words[..], &["--connections", "2"]].concat());
         let failed = report(&ran, 5);
         assert_eq!((number(&failed, "errors"), number(&failed, "ok")), (20.0, 0.0));
         assert_eq!((number(&failed, "error_share"), &failed["latency"]), (1.0, &Value::Null));
@@ -111,9 +111,9 @@ fn errors_are_reported_by_kind() {
 
 #[test]
 fn timed_out_calls_are_errors() {
-    let bed = Bed::new("bench-timeout");
+    let sandbox = Sandbox::new("bench-timeout");
     let words = ["bench", "sleep", "seconds=600", "--count", "2", "--timeout", "100ms"];
-    let failed = report(&bed.demo(&[&words[..], &["--connections", "1"]].concat()), 5);
+    let failed = report(&sandbox.demo(&[&words[..], &["--connections", "1"]].concat()), 5);
     assert_eq!(failed["error_kinds"][0]["kind"], "request_timeout");
     assert_eq!(number(&failed, "errors"), 2.0);
 }
@@ -141,7 +141,7 @@ fn request(from: &mut BufReader<TcpStream>) -> Option<Value> {
 }
 
 /// A server that discovers well, and ends the connection on every other call of a tool.
-fn fickle() -> (String, std::sync::mpsc::Receiver<()>) {
+fn unreliable_server() -> (String, std::sync::mpsc::Receiver<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
     let (send, calls) = std::sync::mpsc::channel();
@@ -188,10 +188,10 @@ fn answer(asked: &Value) -> Value {
 
 #[test]
 fn a_call_that_failed_is_not_made_again_though_the_connection_is() {
-    let bed = Bed::new("bench-fickle");
-    let (url, calls) = fickle();
+    let sandbox = Sandbox::new("bench-fickle");
+    let (url, calls) = unreliable_server();
     let words = ["bench", &url, "look", "--count", "6", "--connections", "1", "--era", "modern"];
-    let failed = report(&bed.run(&words), 5);
+    let failed = report(&sandbox.run(&words), 5);
     assert_eq!((number(&failed, "ok"), number(&failed, "errors")), (3.0, 3.0), "{failed}");
     assert_eq!(failed["error_kinds"][0]["kind"], "connection_closed");
     assert_eq!(calls.try_iter().count(), 6);
@@ -199,7 +199,7 @@ fn a_call_that_failed_is_not_made_again_though_the_connection_is() {
 
 #[test]
 fn an_uncallable_tool_is_reported_before_the_benchmark() {
-    let bed = Bed::new("bench-usage");
+    let sandbox = Sandbox::new("bench-usage");
     for (words, told) in [
         (vec!["wether", "city=x"], "no tool `wether`"),
         (vec!["add", "a=one", "b=2"], "a: `one` is not an integer"),
@@ -212,19 +212,19 @@ fn an_uncallable_tool_is_reported_before_the_benchmark() {
         (vec!["--duration", "0"], "--duration"),
         (vec!["--count", "1", "--duration", "1s"], "--count"),
     ] {
-        let error = bed.demo(&[&["bench"], &words[..]].concat()).error(1);
+        let error = sandbox.demo(&[&["bench"], &words[..]].concat()).error(1);
         assert!(error["message"].as_str().unwrap().contains(told), "{words:?}: {error}");
     }
-    let error = bed.demo(&["bench", "wether"]).error(1);
+    let error = sandbox.demo(&["bench", "wether"]).error(1);
     assert_eq!(error["hint"], "Did you mean `weather`?");
 }
 
 #[test]
 fn an_unreachable_server_exits_with_4() {
-    let bed = Bed::new("bench-nobody");
+    let sandbox = Sandbox::new("bench-nobody");
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    bed.run(&["bench", &format!("http://{nobody}/mcp")]).error(4);
-    bed.run(&["bench", "--", "no-such-program"]).error(4);
+    sandbox.run(&["bench", &format!("http://{nobody}/mcp")]).error(4);
+    sandbox.run(&["bench", "--", "no-such-program"]).error(4);
 }
 
 #[cfg(unix)]
@@ -235,8 +235,8 @@ mod at_a_terminal {
         pty::{Pty, interrupt},
     };
 
-    fn demo(bed: &Bed, words: &[&str], environment: &[(&str, &str)]) -> Pty {
-        let mut command = bed.command(&[words, &["--", WHARF, "serve"]].concat());
+    fn demo(sandbox: &Sandbox, words: &[&str], environment: &[(&str, &str)]) -> Pty {
+        let mut command = sandbox.command(&[words, &["--", WHARF, "serve"]].concat());
         command.envs(environment.iter().copied());
         Pty::start(command)
     }
@@ -248,10 +248,10 @@ mod at_a_terminal {
 
     #[test]
     fn a_histogram_is_drawn_to_the_width_there_is() {
-        let bed = Bed::new("bench-histogram");
+        let sandbox = Sandbox::new("bench-histogram");
         for columns in ["40", "80"] {
             let words = ["bench", "add", "a=1", "b=2", "--count", "200", "--connections", "2"];
-            let pty = demo(&bed, &words, &[("NO_COLOR", "1"), ("COLUMNS", columns)]);
+            let pty = demo(&sandbox, &words, &[("NO_COLOR", "1"), ("COLUMNS", columns)]);
             let (code, shown) = pty.end();
             let shown = result(&shown);
             assert_eq!(code, 0, "{shown}");
@@ -266,20 +266,20 @@ mod at_a_terminal {
 
     #[test]
     fn colour_and_progress_need_a_capable_terminal() {
-        let bed = Bed::new("bench-colour");
+        let sandbox = Sandbox::new("bench-colour");
         let words = ["bench", "--duration", "600ms", "--warmup", "0", "--connections", "1"];
-        let (_, shown) = demo(&bed, &words, &[("TERM", "xterm")]).end();
+        let (_, shown) = demo(&sandbox, &words, &[("TERM", "xterm")]).end();
         assert!(shown.contains(" a second, 0 errors, "), "{shown}");
         assert!(shown.contains("\x1b[36m█"), "{shown}");
-        let (_, shown) = demo(&bed, &words, &[("TERM", "dumb")]).end();
+        let (_, shown) = demo(&sandbox, &words, &[("TERM", "dumb")]).end();
         assert!(!shown.contains('\x1b') && !shown.contains(" left"), "{shown}");
     }
 
     #[test]
     fn errors_are_a_table() {
-        let bed = Bed::new("bench-table");
+        let sandbox = Sandbox::new("bench-table");
         let words = ["bench", "fail", "reason=\x1b[31mrain", "--count", "3", "--connections", "1"];
-        let (code, shown) = demo(&bed, &words, &[("NO_COLOR", "1")]).end();
+        let (code, shown) = demo(&sandbox, &words, &[("NO_COLOR", "1")]).end();
         let shown = result(&shown);
         assert_eq!(code, 5);
         assert!(shown.contains("Errors      3 (100.00 %)\n"), "{shown}");
@@ -289,10 +289,10 @@ mod at_a_terminal {
 
     #[test]
     fn ctrl_c_leaves_a_report_for_programs_too() {
-        let bed = Bed::new("bench-stop");
+        let sandbox = Sandbox::new("bench-stop");
         let words = ["bench", "sleep", "seconds=0.05", "--duration", "10m", "--warmup", "0"];
         let traced = ["--connections", "1", "--trace", "--", WHARF, "serve"];
-        let running = Running::start(bed.command(&[&words[..], &traced[..]].concat()));
+        let running = Running::start(sandbox.command(&[&words[..], &traced[..]].concat()));
         running.told("\"slept\"");
         running.told("\"method\":\"tools/call\"");
         interrupt(&running.child);
@@ -306,10 +306,10 @@ mod at_a_terminal {
 
     #[test]
     fn ctrl_c_ends_the_benchmark_with_a_report() {
-        let bed = Bed::new("bench-interrupt");
+        let sandbox = Sandbox::new("bench-interrupt");
         let words = ["bench", "add", "a=1", "b=2", "--duration", "10m", "--warmup", "0"];
         let environment = [("NO_COLOR", "1")];
-        let mut pty = demo(&bed, &words, &environment);
+        let mut pty = demo(&sandbox, &words, &environment);
         // Drawn four times a second, so by then calls were made.
         for _ in 0..8 {
             pty.until("s left");
@@ -322,7 +322,7 @@ mod at_a_terminal {
         assert!(shown.ends_with("\nInterrupted\n"), "{shown}");
         // While nothing counts yet, there is nothing to tell.
         let words = ["bench", "--warmup", "10m", "--connections", "1"];
-        let mut pty = demo(&bed, &words, &environment);
+        let mut pty = demo(&sandbox, &words, &environment);
         pty.until("Warming up: ").interrupt();
         let (code, shown) = pty.end();
         assert!(code == 130 && result(&shown) == "Interrupted\n", "{shown:?}");

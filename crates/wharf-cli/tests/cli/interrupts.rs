@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::{
     pty::{interrupt, send},
-    sandbox::{Bed, PATIENCE, Served, WHARF, ended, finished, lines, rest},
+    sandbox::{DemoServer, PATIENCE, Sandbox, WHARF, ended, finished, lines, rest},
 };
 
 /// `wharf` while it runs.
@@ -62,10 +62,10 @@ impl Drop for Running {
 
 #[test]
 fn ctrl_c_cancels_the_call() {
-    let bed = Bed::new("cancel");
+    let sandbox = Sandbox::new("cancel");
     for era in ["modern", "legacy"] {
         let words = ["call", "sleep", "seconds=600", "--trace", "--era", era, "--", WHARF, "serve"];
-        let running = Running::start(bed.command(&words));
+        let running = Running::start(sandbox.command(&words));
         running.told("\"method\":\"tools/call\"");
         interrupt(&running.child);
         let (code, rest) = running.end();
@@ -80,11 +80,11 @@ fn ctrl_c_cancels_the_call() {
 
 #[test]
 fn a_second_ctrl_c_does_not_wait() {
-    let bed = Bed::new("twice");
+    let sandbox = Sandbox::new("twice");
     // It neither answers nor ends when its stdin does.
     let stubborn = "trap '' TERM; echo here >&2; while :; do sleep 1; done";
     let words = ["list", "--stderr", "--", "sh", "-c", stubborn];
-    let running = Running::start(bed.command(&words));
+    let running = Running::start(sandbox.command(&words));
     running.told("here");
     interrupt(&running.child);
     interrupt(&running.child);
@@ -93,9 +93,10 @@ fn a_second_ctrl_c_does_not_wait() {
 
 #[test]
 fn sigterm_stops_the_started_server() {
-    let bed = Bed::new("terminate");
+    let sandbox = Sandbox::new("terminate");
     let stubborn = "trap '' TERM; echo pid $$ >&2; while :; do sleep 1; done";
-    let running = Running::start(bed.command(&["list", "--stderr", "--", "sh", "-c", stubborn]));
+    let running =
+        Running::start(sandbox.command(&["list", "--stderr", "--", "sh", "-c", stubborn]));
     let server = running.told("pid ");
     let server = server.trim().rsplit(' ').next().and_then(|word| word.parse().ok());
     let server = server.and_then(Pid::from_raw).unwrap();
@@ -113,12 +114,12 @@ fn sigterm_stops_the_started_server() {
 }
 
 /// Does something over and over until it is told to stop.
-struct Again {
+struct RepeatedAction {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Again {
+impl RepeatedAction {
     fn start(mut act: impl FnMut() + Send + 'static) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
@@ -127,11 +128,11 @@ impl Again {
                 act();
             }
         });
-        Again { stop, thread: Some(thread) }
+        RepeatedAction { stop, thread: Some(thread) }
     }
 }
 
-impl Drop for Again {
+impl Drop for RepeatedAction {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Release);
         if let Some(thread) = self.thread.take() {
@@ -142,8 +143,8 @@ impl Drop for Again {
 
 #[test]
 fn a_listener_gets_one_line_for_each_change() {
-    let bed = Bed::new("listen");
-    let served = Served::http(&bed);
+    let sandbox = Sandbox::new("listen");
+    let served = DemoServer::http(&sandbox);
     let tools = json!({"method": "notifications/tools/list_changed"});
     let clock =
         json!({"method": "notifications/resources/updated", "params": {"uri": "demo://clock"}});
@@ -155,10 +156,10 @@ fn a_listener_gets_one_line_for_each_change() {
         (vec!["--uri", "demo://clock", "--era", "legacy"], ["touch", "{}"], &clock),
     ] {
         let listen = [&["listen", &served.url], &words[..]].concat();
-        let running = Running::start(bed.command(&listen));
+        let running = Running::start(sandbox.command(&listen));
         // Nothing says on stdout that the listen has begun, so it goes on until it is heard.
-        let (url, home) = (served.url.clone(), bed.dir.clone());
-        let again = Again::start(move || {
+        let (url, home) = (served.url.clone(), sandbox.dir.clone());
+        let again = RepeatedAction::start(move || {
             let mut command = Command::new(WHARF);
             command.args(["call", &url]).args(act).env("XDG_CACHE_HOME", &home);
             assert_eq!(finished(command, "").code, 0);
@@ -172,7 +173,7 @@ fn a_listener_gets_one_line_for_each_change() {
 
 #[test]
 fn unsupported_subscriptions_are_reported() {
-    let bed = Bed::new("deaf");
-    let error = bed.demo(&["listen", "nonsense"]).error(1);
+    let sandbox = Sandbox::new("deaf");
+    let error = sandbox.demo(&["listen", "nonsense"]).error(1);
     assert!(error["hint"].as_str().unwrap().contains("--uri"), "{error}");
 }

@@ -6,7 +6,7 @@ mod arguments;
 mod auth;
 #[cfg(unix)]
 mod auth_interactive;
-mod auth_rules;
+mod auth_security;
 mod bench;
 mod commands;
 mod config;

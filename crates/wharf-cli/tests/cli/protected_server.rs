@@ -12,7 +12,7 @@ use std::{
 use serde_json::{Value, json};
 use url::form_urlencoded;
 
-use crate::sandbox::{Bed, Served};
+use crate::sandbox::{DemoServer, Sandbox};
 
 /// The tool that takes a scope of its own, and is not listed without it.
 pub(crate) const GUARDED: (&str, &str) = ("echo", "notes:write");
@@ -21,16 +21,16 @@ pub(crate) const GUARDED: (&str, &str) = ("echo", "notes:write");
 pub(crate) const KNOWN: (&str, &str) = ("robot", "s3cr3t-of-robot");
 
 /// A protected server, with all that goes with it.
-pub(crate) struct Gate {
+pub(crate) struct ProtectedServer {
     /// Where the protected server is.
     pub(crate) url: String,
-    state: Arc<Mutex<State>>,
-    _demo: Served,
+    state: Arc<Mutex<AuthorizationState>>,
+    _demo: DemoServer,
 }
 
 /// What the authorization server knows.
 #[derive(Default)]
-pub(crate) struct State {
+pub(crate) struct AuthorizationState {
     /// Access tokens, with their scopes.
     pub(crate) access: HashMap<String, String>,
     pub(crate) refresh: HashMap<String, String>,
@@ -48,13 +48,18 @@ pub(crate) struct State {
     demo: String,
 }
 
-impl Gate {
-    pub(crate) fn new(bed: &Bed) -> Self {
-        let demo = Served::http(bed);
+impl ProtectedServer {
+    pub(crate) fn new(sandbox: &Sandbox) -> Self {
+        let demo = DemoServer::http(sandbox);
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let base = format!("http://{}", listener.local_addr().unwrap());
         let at = demo.url.strip_prefix("http://").unwrap().split_once('/').unwrap().0.to_owned();
-        let state = State { base: base.clone(), demo: at, lasts: Some(3600), ..State::default() };
+        let state = AuthorizationState {
+            base: base.clone(),
+            demo: at,
+            lasts: Some(3600),
+            ..AuthorizationState::default()
+        };
         let state = Arc::new(Mutex::new(state));
         let shared = state.clone();
         thread::spawn(move || {
@@ -63,10 +68,10 @@ impl Gate {
                 thread::spawn(move || serve(&state, stream));
             }
         });
-        Gate { url: format!("{base}/mcp"), state, _demo: demo }
+        ProtectedServer { url: format!("{base}/mcp"), state, _demo: demo }
     }
 
-    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, AuthorizationState> {
         self.state.lock().unwrap()
     }
 
@@ -81,7 +86,7 @@ impl Gate {
     }
 }
 
-struct Incoming {
+struct IncomingRequest {
     method: String,
     path: String,
     query: String,
@@ -89,7 +94,7 @@ struct Incoming {
     body: Vec<u8>,
 }
 
-impl Incoming {
+impl IncomingRequest {
     fn read(stream: &TcpStream) -> Option<Self> {
         stream.set_read_timeout(Some(Duration::from_secs(60))).ok()?;
         let mut reader = BufReader::new(stream);
@@ -106,7 +111,7 @@ impl Incoming {
             headers.push((name.to_ascii_lowercase(), value.trim().to_owned()));
         }
         let (path, query) = (path.to_owned(), query.to_owned());
-        let mut incoming = Incoming { method, path, query, headers, body: Vec::new() };
+        let mut incoming = IncomingRequest { method, path, query, headers, body: Vec::new() };
         let length = incoming.header("content-length").and_then(|it| it.parse().ok()).unwrap_or(0);
         incoming.body = vec![0; length];
         reader.read_exact(&mut incoming.body).ok()?;
@@ -123,8 +128,8 @@ impl Incoming {
     }
 }
 
-fn serve(state: &Mutex<State>, mut stream: TcpStream) {
-    let Some(incoming) = Incoming::read(&stream) else { return };
+fn serve(state: &Mutex<AuthorizationState>, mut stream: TcpStream) {
+    let Some(incoming) = IncomingRequest::read(&stream) else { return };
     let reply = if incoming.path == "/mcp" {
         let refused = state.lock().unwrap().refused(&incoming);
         match refused {
@@ -147,15 +152,15 @@ fn answer(status: &str, headers: &str, body: &Value) -> String {
     )
 }
 
-impl State {
+impl AuthorizationState {
     /// What the caller's token is good for.
-    fn scope_of(&self, incoming: &Incoming) -> Option<&str> {
+    fn scope_of(&self, incoming: &IncomingRequest) -> Option<&str> {
         let token = incoming.header("authorization")?.strip_prefix("Bearer ")?;
         self.access.get(token).map(String::as_str)
     }
 
     /// The challenge, if the caller may not.
-    fn refused(&mut self, incoming: &Incoming) -> Option<String> {
+    fn refused(&mut self, incoming: &IncomingRequest) -> Option<String> {
         let metadata = format!("{}/.well-known/oauth-protected-resource/mcp", self.base);
         let Some(scope) = self.scope_of(incoming) else {
             let stale = if incoming.header("authorization").is_some() {
@@ -181,7 +186,7 @@ impl State {
         None
     }
 
-    fn reply(&mut self, incoming: &Incoming) -> String {
+    fn reply(&mut self, incoming: &IncomingRequest) -> String {
         let form = incoming.form();
         let mut noted: Vec<String> = form.iter().map(|(name, it)| format!("{name}={it}")).collect();
         noted.sort_unstable();
@@ -255,7 +260,7 @@ impl State {
         answer("302 Found", &header, &Value::Null)
     }
 
-    fn token(&mut self, incoming: &Incoming, form: &HashMap<String, String>) -> String {
+    fn token(&mut self, incoming: &IncomingRequest, form: &HashMap<String, String>) -> String {
         let no = |why: &str| answer("400 Bad Request", "", &json!({"error": why}));
         let scope = match form["grant_type"].as_str() {
             "authorization_code" => {
@@ -304,7 +309,7 @@ impl State {
 }
 
 /// Passes the request on to the demo, without the caller's token.
-fn forward(state: &Mutex<State>, incoming: &Incoming, mut stream: TcpStream) {
+fn forward(state: &Mutex<AuthorizationState>, incoming: &IncomingRequest, mut stream: TcpStream) {
     let (demo, writes) = {
         let state = state.lock().unwrap();
         let scope = state.scope_of(incoming).unwrap_or_default();

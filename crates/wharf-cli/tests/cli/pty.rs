@@ -19,7 +19,7 @@ use crate::sandbox::PATIENCE;
 
 /// A program at a terminal of its own.
 pub(crate) struct Pty {
-    child: Ending,
+    child: KillOnDrop,
     keyboard: File,
     output: Receiver<Vec<u8>>,
     /// All that was shown so far.
@@ -55,7 +55,7 @@ impl Pty {
                 }
             }
         });
-        Pty { child: Ending(child), keyboard, output, shown: String::new(), seen: 0 }
+        Pty { child: KillOnDrop(child), keyboard, output, shown: String::new(), seen: 0 }
     }
 
     /// Waits until `text` is shown, after what was waited for before.
@@ -113,9 +113,9 @@ impl Pty {
 }
 
 /// A program that ends with its test, however that ends.
-struct Ending(Child);
+struct KillOnDrop(Child);
 
-impl Drop for Ending {
+impl Drop for KillOnDrop {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();

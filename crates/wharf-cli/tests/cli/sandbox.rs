@@ -23,19 +23,19 @@ const HOMES: [&str; 6] =
     ["HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME", "APPDATA", "LOCALAPPDATA"];
 
 /// A home of its own, gone afterwards.
-pub(crate) struct Bed {
+pub(crate) struct Sandbox {
     pub(crate) dir: PathBuf,
 }
 
 /// How a run ended.
 #[derive(Debug)]
-pub(crate) struct Ran {
+pub(crate) struct CommandOutput {
     pub(crate) code: i32,
     pub(crate) out: String,
     pub(crate) err: String,
 }
 
-impl Ran {
+impl CommandOutput {
     /// The result, which must be one line of JSON.
     pub(crate) fn json(&self) -> Value {
         assert_eq!(self.code, 0, "{self:?}");
@@ -59,12 +59,12 @@ impl Ran {
     }
 }
 
-impl Bed {
+impl Sandbox {
     pub(crate) fn new(test: &str) -> Self {
         let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("cli-{test}"));
         let _ = fs::remove_dir_all(&dir);
         fs::create_dir_all(&dir).expect("a place to work in");
-        Bed { dir: dir.canonicalize().expect("it is there") }
+        Sandbox { dir: dir.canonicalize().expect("it is there") }
     }
 
     /// `wharf` with these words, at home here.
@@ -81,22 +81,22 @@ impl Bed {
             command.env_remove(name);
         }
         // The user's own keychain is none of our business.
-        command.env("WHARF_VAULT", "file");
+        command.env("WHARF_TOKEN_STORE", "file");
         command
     }
 
     /// Runs `wharf` with nothing to read.
-    pub(crate) fn run(&self, words: &[&str]) -> Ran {
+    pub(crate) fn run(&self, words: &[&str]) -> CommandOutput {
         self.run_with(words, "")
     }
 
     /// Runs `wharf` with `input` at its stdin.
-    pub(crate) fn run_with(&self, words: &[&str], input: &str) -> Ran {
+    pub(crate) fn run_with(&self, words: &[&str], input: &str) -> CommandOutput {
         finished(self.command(words), input)
     }
 
     /// Runs `wharf` with the demo server behind `--`.
-    pub(crate) fn demo(&self, words: &[&str]) -> Ran {
+    pub(crate) fn demo(&self, words: &[&str]) -> CommandOutput {
         self.run(&[words, &["--", WHARF, "serve"]].concat())
     }
 
@@ -122,14 +122,14 @@ impl Bed {
     }
 }
 
-impl Drop for Bed {
+impl Drop for Sandbox {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.dir);
     }
 }
 
 /// Runs `command` to its end, with `input` at its stdin.
-pub(crate) fn finished(mut command: Command, input: &str) -> Ran {
+pub(crate) fn finished(mut command: Command, input: &str) -> CommandOutput {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("wharf runs");
     let out = lines(child.stdout.take().expect("piped"));
@@ -139,7 +139,7 @@ pub(crate) fn finished(mut command: Command, input: &str) -> Ran {
     let _ = stdin.write_all(input.as_bytes());
     drop(stdin);
     let code = ended(&mut child).code().expect("it was not killed");
-    Ran { code, out: rest(&out), err: rest(&err) }
+    CommandOutput { code, out: rest(&out), err: rest(&err) }
 }
 
 /// Waits for the end of `child`. One that does not end is killed, and fails the test.
@@ -185,31 +185,32 @@ pub(crate) fn rest(lines: &Receiver<String>) -> String {
 }
 
 /// The demo server on a socket, until it is dropped.
-pub(crate) struct Served {
+pub(crate) struct DemoServer {
     child: Child,
     pub(crate) url: String,
 }
 
-impl Served {
+impl DemoServer {
     /// Over HTTP, on a free port.
-    pub(crate) fn http(bed: &Bed) -> Self {
-        Served::start(bed, &["serve", "--http", "127.0.0.1:0"])
+    pub(crate) fn http(sandbox: &Sandbox) -> Self {
+        DemoServer::start(sandbox, &["serve", "--http", "127.0.0.1:0"])
     }
 
     /// As these words say; it tells its address.
-    pub(crate) fn start(bed: &Bed, words: &[&str]) -> Self {
-        let mut child = bed.command(words).stderr(Stdio::piped()).spawn().expect("the demo starts");
+    pub(crate) fn start(sandbox: &Sandbox, words: &[&str]) -> Self {
+        let mut child =
+            sandbox.command(words).stderr(Stdio::piped()).spawn().expect("the demo starts");
         let lines = lines(child.stderr.take().expect("piped"));
         let is_address = |word: &&str| {
             ["http://", "tcp://", "unix:"].iter().any(|scheme| word.starts_with(scheme))
         };
         let url = std::iter::from_fn(|| lines.recv_timeout(PATIENCE).ok())
             .find_map(|line| line.split_whitespace().find(is_address).map(str::to_owned));
-        Served { child, url: url.expect("the demo says where it is") }
+        DemoServer { child, url: url.expect("the demo says where it is") }
     }
 }
 
-impl Served {
+impl DemoServer {
     /// The id of its process.
     #[cfg(target_os = "linux")]
     pub(crate) fn pid(&self) -> u32 {
@@ -217,7 +218,7 @@ impl Served {
     }
 }
 
-impl Drop for Served {
+impl Drop for DemoServer {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::json;
 
-use crate::sandbox::{Bed, Served};
+use crate::sandbox::{DemoServer, Sandbox};
 
 /// The routes of the MCP Inspector's proxy, and ours.
 const ROUTES: [&str; 9] =
@@ -39,10 +39,10 @@ fn children(pid: u32) -> String {
 /// No request to `wharf serve` starts a process.
 #[test]
 fn no_route_starts_a_process() {
-    let bed = Bed::new("routes");
-    let served = Served::http(&bed);
+    let sandbox = Sandbox::new("routes");
+    let served = DemoServer::http(&sandbox);
     let host = served.url.strip_prefix("http://").unwrap().strip_suffix("/mcp").unwrap().to_owned();
-    let marker = bed.dir.join("started");
+    let marker = sandbox.dir.join("started");
     let marker = marker.to_str().unwrap();
     let query = format!("transportType=stdio&command=touch&args={marker}&env={{}}");
     // It stays, if it is started at all.

@@ -11,26 +11,26 @@ use std::{
 use serde_json::Value;
 
 use crate::{
-    sandbox::{Bed, PATIENCE, Served, finished},
-    tasks::{ERAS, sail},
+    sandbox::{DemoServer, PATIENCE, Sandbox, finished},
+    tasks::{ERAS, start_voyage},
 };
 
 const STORED: [&str; 5] = ["serve", "--http", "127.0.0.1:0", "--store", "sqlite:tasks.db"];
 
 #[test]
 fn tasks_survive_a_kill_of_the_server() {
-    let bed = Bed::new("stores-killed");
-    let served = Served::start(&bed, &STORED);
+    let sandbox = Sandbox::new("stores-killed");
+    let served = DemoServer::start(&sandbox, &STORED);
     let tasks = ERAS.map(|era| {
-        let done = sail(&bed, &served.url, era, "days=0");
-        bed.run(&["tasks", "resume", &served.url, &done, "--era", era]).json();
-        (era, done, sail(&bed, &served.url, era, "days=600"))
+        let done = start_voyage(&sandbox, &served.url, era, "days=0");
+        sandbox.run(&["tasks", "resume", &served.url, &done, "--era", era]).json();
+        (era, done, start_voyage(&sandbox, &served.url, era, "days=600"))
     });
     // Nobody says goodbye.
     drop(served);
-    let served = Served::start(&bed, &STORED);
+    let served = DemoServer::start(&sandbox, &STORED);
     for (era, done, working) in tasks {
-        let get = |id: &str| bed.run(&["tasks", "get", &served.url, id, "--era", era]).json();
+        let get = |id: &str| sandbox.run(&["tasks", "get", &served.url, id, "--era", era]).json();
         assert_eq!(get(&done)["result"]["content"][0]["text"], "reached Lisbon", "{era}");
         assert_eq!(get(&working)["status"], "working", "{era}");
     }
@@ -38,15 +38,15 @@ fn tasks_survive_a_kill_of_the_server() {
 
 #[test]
 fn encrypted_tasks_need_the_key() {
-    let bed = Bed::new("stores-sealed");
-    bed.write("key", &"42".repeat(32));
+    let sandbox = Sandbox::new("stores-sealed");
+    sandbox.write("key", &"42".repeat(32));
     let holds = |words: &[&str], file: &str| {
         let url = format!("sqlite:{file}");
-        let served = Served::start(&bed, &[&STORED[..4], &[&url], words].concat());
-        let id = sail(&bed, &served.url, "modern", "days=0");
-        bed.run(&["tasks", "resume", &served.url, &id]).json();
+        let served = DemoServer::start(&sandbox, &[&STORED[..4], &[&url], words].concat());
+        let id = start_voyage(&sandbox, &served.url, "modern", "days=0");
+        sandbox.run(&["tasks", "resume", &served.url, &id]).json();
         drop(served);
-        let bytes = ["", "-wal"].map(|end| fs::read(bed.dir.join(format!("{file}{end}"))));
+        let bytes = ["", "-wal"].map(|end| fs::read(sandbox.dir.join(format!("{file}{end}"))));
         let bytes = bytes.into_iter().flatten().flatten().collect::<Vec<_>>();
         bytes.windows(6).any(|word| word == b"Lisbon")
     };
@@ -56,7 +56,7 @@ fn encrypted_tasks_need_the_key() {
 
 #[test]
 fn an_unusable_store_is_reported_with_advice() {
-    let bed = Bed::new("stores-wrong");
+    let sandbox = Sandbox::new("stores-wrong");
     let key = "42".repeat(32);
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let gone = format!("redis://me:secret@{free}/0");
@@ -69,7 +69,7 @@ fn an_unusable_store_is_reported_with_advice() {
         (&["--store", "memory:", "--store-key", "no-such-key"], 1, "no-such-key"),
         (&["--store", &gone], 4, &free.to_string()),
     ] {
-        let error = bed.run(&[&["serve"], words].concat()).error(code);
+        let error = sandbox.run(&[&["serve"], words].concat()).error(code);
         let told = Value::to_string(&error);
         assert!(told.contains(says), "{words:?}: {told}");
         assert!(!told.contains("secret") && !told.contains(&key), "{words:?}: {told}");
@@ -77,7 +77,7 @@ fn an_unusable_store_is_reported_with_advice() {
 }
 
 /// Sends a `GET` request as a load balancer does, and returns status and body.
-fn get(served: &Served, path: &str) -> (u16, String) {
+fn get(served: &DemoServer, path: &str) -> (u16, String) {
     let address = served.url.trim_start_matches("http://").trim_end_matches("/mcp");
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -91,8 +91,8 @@ fn get(served: &Served, path: &str) -> (u16, String) {
 
 #[test]
 fn a_load_balancer_sees_when_the_store_fails_and_when_it_is_back() {
-    let bed = Bed::new("stores-ready");
-    let served = Served::start(&bed, &STORED);
+    let sandbox = Sandbox::new("stores-ready");
+    let served = DemoServer::start(&sandbox, &STORED);
     let becomes = |expected: u16| {
         let deadline = Instant::now() + PATIENCE;
         while get(&served, "/ready").0 != expected {
@@ -102,7 +102,7 @@ fn a_load_balancer_sees_when_the_store_fails_and_when_it_is_back() {
         assert_eq!(get(&served, "/live").0, 200);
     };
     becomes(200);
-    let (file, away) = (bed.dir.join("tasks.db"), bed.dir.join("away.db"));
+    let (file, away) = (sandbox.dir.join("tasks.db"), sandbox.dir.join("away.db"));
     fs::rename(&file, &away).unwrap();
     becomes(503);
     // Anyone may ask, so the answer names neither the file nor the cause.
@@ -114,8 +114,8 @@ fn a_load_balancer_sees_when_the_store_fails_and_when_it_is_back() {
 
 #[test]
 fn the_task_store_is_printed() {
-    let bed = Bed::new("stores-told");
-    let ran = bed.run(&["serve", "--store", "sqlite:tasks.db"]);
+    let sandbox = Sandbox::new("stores-told");
+    let ran = sandbox.run(&["serve", "--store", "sqlite:tasks.db"]);
     assert!(ran.code == 0 && ran.err.contains("Tasks are stored in sqlite:tasks.db."), "{ran:?}");
 }
 
@@ -123,30 +123,30 @@ fn the_task_store_is_printed() {
 #[test]
 fn a_key_that_others_can_read_is_refused() {
     use std::os::unix::fs::PermissionsExt as _;
-    let bed = Bed::new("open-key");
-    let key = bed.write("key", &"42".repeat(32));
+    let sandbox = Sandbox::new("open-key");
+    let key = sandbox.write("key", &"42".repeat(32));
     fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
     for words in [
         &["serve", "--store", "memory:", "--store-key", "key"][..],
         &["serve", "--http", "127.0.0.1:0", "--tls-cert", "key", "--tls-key", "key"],
         &["auth", "login", "http://127.0.0.1:1/mcp", "--client-id", "a", "--client-secret", "key"],
     ] {
-        let error = bed.run(words).error(1);
+        let error = sandbox.run(words).error(1);
         assert!(error["message"].as_str().unwrap().contains("chmod 600 key"), "{error}");
     }
 }
 
 #[test]
 fn the_printed_serve_address_works() {
-    let bed = Bed::new("serve-says");
+    let sandbox = Sandbox::new("serve-says");
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     for transport in ["--http", "--tcp"] {
-        let ran = bed.run(&["serve", transport, &address]);
+        let ran = sandbox.run(&["serve", transport, &address]);
         ran.told(1);
         assert!(!ran.err.contains("Give clients") && !ran.err.contains("serving"), "{ran:?}");
     }
-    let mut command = bed.command(&["serve", "--http", "0.0.0.0:0"]);
+    let mut command = sandbox.command(&["serve", "--http", "0.0.0.0:0"]);
     let mut child = command.stderr(std::process::Stdio::piped()).spawn().unwrap();
     let lines = crate::sandbox::lines(child.stderr.take().unwrap());
     let told = |part: &str| {
@@ -162,16 +162,16 @@ fn the_printed_serve_address_works() {
 
 #[test]
 fn rust_log_filters_the_log() {
-    let bed = Bed::new("rust-log");
+    let sandbox = Sandbox::new("rust-log");
     let call = r#"{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}"#;
     let err = |level: Option<&str>| {
-        let mut command = bed.command(&["serve"]);
+        let mut command = sandbox.command(&["serve"]);
         command.envs(level.map(|level| ("RUST_LOG", level)));
         finished(command, &format!("{call}\n")).err
     };
     assert!(err(Some("info")).contains("call finished"));
     assert!(!err(None).contains("call finished"));
-    let mut command = bed.command(&["serve"]);
+    let mut command = sandbox.command(&["serve"]);
     command.env("RUST_LOG", "wharf=loud");
     let error = finished(command, "").error(1);
     assert!(error["message"].as_str().unwrap().starts_with("RUST_LOG: "), "{error}");

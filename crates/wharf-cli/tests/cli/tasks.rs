@@ -5,26 +5,26 @@ use serde_json::{Value, json};
 use crate::{
     interrupts::Running,
     pty::{Pty, interrupt},
-    sandbox::{Bed, Served},
+    sandbox::{DemoServer, Sandbox},
 };
 
 pub(crate) const ERAS: [&str; 2] = ["modern", "legacy"];
 
 /// The id of a voyage of so many days.
-pub(crate) fn sail(bed: &Bed, url: &str, era: &str, days: &str) -> String {
-    let ran = bed.run(&["call", url, "voyage", days, "--detach", "--era", era]);
+pub(crate) fn start_voyage(sandbox: &Sandbox, url: &str, era: &str, days: &str) -> String {
+    let ran = sandbox.run(&["call", url, "voyage", days, "--detach", "--era", era]);
     ran.json()["taskId"].as_str().expect("it is a task").to_owned()
 }
 
 #[test]
 fn a_detached_call_is_resumed_in_another_process() {
-    let bed = Bed::new("tasks-resume");
-    let served = Served::http(&bed);
+    let sandbox = Sandbox::new("tasks-resume");
+    let served = DemoServer::http(&sandbox);
     for era in ERAS {
-        let id = sail(&bed, &served.url, era, "days=1");
-        let resumed = bed.run(&["tasks", "resume", &served.url, &id, "--era", era]);
+        let id = start_voyage(&sandbox, &served.url, era, "days=1");
+        let resumed = sandbox.run(&["tasks", "resume", &served.url, &id, "--era", era]);
         assert_eq!(resumed.json()["content"][0]["text"], "reached Lisbon", "{era}");
-        let got = bed.run(&["tasks", "get", &served.url, &id, "--era", era]).json();
+        let got = sandbox.run(&["tasks", "get", &served.url, &id, "--era", era]).json();
         assert_eq!((&got["taskId"], &got["status"]), (&json!(id), &json!("completed")), "{era}");
         assert_eq!(got["result"]["content"][0]["text"], "reached Lisbon", "{era}");
     }
@@ -32,11 +32,11 @@ fn a_detached_call_is_resumed_in_another_process() {
 
 #[test]
 fn tasks_watch_prints_a_line_per_change() {
-    let bed = Bed::new("tasks-watch");
-    let served = Served::http(&bed);
+    let sandbox = Sandbox::new("tasks-watch");
+    let served = DemoServer::http(&sandbox);
     for era in ERAS {
-        let id = sail(&bed, &served.url, era, "days=2");
-        let watched = bed.run(&["tasks", "watch", &served.url, &id, "--era", era]);
+        let id = start_voyage(&sandbox, &served.url, era, "days=2");
+        let watched = sandbox.run(&["tasks", "watch", &served.url, &id, "--era", era]);
         assert_eq!(watched.code, 0, "{watched:?}");
         let lines: Vec<Value> =
             watched.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -47,14 +47,14 @@ fn tasks_watch_prints_a_line_per_change() {
 
 #[test]
 fn a_cancelled_task_stays_cancelled() {
-    let bed = Bed::new("tasks-cancel");
-    let served = Served::http(&bed);
+    let sandbox = Sandbox::new("tasks-cancel");
+    let served = DemoServer::http(&sandbox);
     for era in ERAS {
-        let id = sail(&bed, &served.url, era, "days=600");
-        let cancelled = bed.run(&["tasks", "cancel", &served.url, &id, "--era", era]).json();
+        let id = start_voyage(&sandbox, &served.url, era, "days=600");
+        let cancelled = sandbox.run(&["tasks", "cancel", &served.url, &id, "--era", era]).json();
         assert_eq!(cancelled["status"], "cancelled", "{era}");
         for verb in ["watch", "resume"] {
-            let ran = bed.run(&["tasks", verb, &served.url, &id, "--era", era]);
+            let ran = sandbox.run(&["tasks", verb, &served.url, &id, "--era", era]);
             assert_eq!(ran.told(5)["kind"], "task_cancelled", "{era} {verb}");
         }
     }
@@ -62,36 +62,38 @@ fn a_cancelled_task_stays_cancelled() {
 
 #[test]
 fn invalid_output_is_reported() {
-    let bed = Bed::new("tasks-wrong");
-    assert!(bed.demo(&["tasks", "get"]).error(1)["hint"].as_str().unwrap().contains("--detach"));
+    let sandbox = Sandbox::new("tasks-wrong");
+    assert!(
+        sandbox.demo(&["tasks", "get"]).error(1)["hint"].as_str().unwrap().contains("--detach")
+    );
     assert_eq!(
-        bed.demo(&["tasks", "get", "one", "two"]).error(1)["message"],
+        sandbox.demo(&["tasks", "get", "one", "two"]).error(1)["message"],
         "`two` is an unexpected argument"
     );
-    let lists = bed.demo(&["tasks", "list"]).error(5);
+    let lists = sandbox.demo(&["tasks", "list"]).error(5);
     assert_eq!(lists["kind"], "capability_not_supported");
     assert!(lists["hint"].as_str().unwrap().contains("--detach"));
-    let unknown = bed.demo(&["tasks", "get", "0123456789abcdef"]);
+    let unknown = sandbox.demo(&["tasks", "get", "0123456789abcdef"]);
     assert_eq!(unknown.error(5)["exit"], 5);
-    let output = bed.demo(&["tasks", "get", "one", "--output", "x"]).error(1);
+    let output = sandbox.demo(&["tasks", "get", "one", "--output", "x"]).error(1);
     assert_eq!(output["message"], "--output is for `wharf tasks resume`");
-    assert_eq!(bed.demo(&["tasks", "forget", "one"]).code, 1);
+    assert_eq!(sandbox.demo(&["tasks", "forget", "one"]).code, 1);
 }
 
 #[test]
 fn a_call_that_becomes_no_task_gives_its_result() {
-    let bed = Bed::new("tasks-none");
-    let ran = bed.demo(&["call", "add", "a=1", "b=2", "--detach"]);
+    let sandbox = Sandbox::new("tasks-none");
+    let ran = sandbox.demo(&["call", "add", "a=1", "b=2", "--detach"]);
     assert_eq!(ran.json()["content"][0]["text"], "3");
 }
 
 #[test]
 fn ctrl_c_cancels_the_task_of_a_call_but_not_a_resumed_one() {
-    let bed = Bed::new("tasks-interrupt");
-    let served = Served::http(&bed);
+    let sandbox = Sandbox::new("tasks-interrupt");
+    let served = DemoServer::http(&sandbox);
     for era in ERAS {
         let words = ["call", &served.url, "voyage", "days=600", "--trace", "--era", era];
-        let running = Running::start(bed.command(&words));
+        let running = Running::start(sandbox.command(&words));
         if era == "modern" {
             running.told("\"resultType\":\"task\"");
             interrupt(&running.child);
@@ -104,24 +106,24 @@ fn ctrl_c_cancels_the_task_of_a_call_but_not_a_resumed_one() {
             interrupt(&running.child);
             assert_eq!(running.end().0, 130);
         }
-        let id = sail(&bed, &served.url, era, "days=600");
+        let id = start_voyage(&sandbox, &served.url, era, "days=600");
         let words = ["tasks", "resume", &served.url, &id, "--trace", "--era", era];
-        let running = Running::start(bed.command(&words));
+        let running = Running::start(sandbox.command(&words));
         running.told("\"method\":\"tasks/get\"");
         interrupt(&running.child);
         let (code, rest) = running.end();
         assert!(code == 130 && !rest.contains("tasks/cancel"), "{rest}");
-        let got = bed.run(&["tasks", "get", &served.url, &id, "--era", era]).json();
+        let got = sandbox.run(&["tasks", "get", &served.url, &id, "--era", era]).json();
         assert_eq!(got["status"], "working", "{era}");
     }
 }
 
 #[test]
 fn task_progress_and_prompts_are_shown() {
-    let bed = Bed::new("tasks-terminal");
-    let served = Served::http(&bed);
+    let sandbox = Sandbox::new("tasks-terminal");
+    let served = DemoServer::http(&sandbox);
     let at = |words: &[&str]| {
-        let mut command = bed.command(words);
+        let mut command = sandbox.command(words);
         command.env("NO_COLOR", "1").env("TERM", "xterm");
         Pty::start(command)
     };
@@ -144,15 +146,16 @@ fn task_progress_and_prompts_are_shown() {
 
 #[test]
 fn task_progress_shows_steps_and_message() {
-    let bed = Bed::new("tasks-progress");
-    let served = Served::http(&bed);
-    let mut command = bed.command(&["call", &served.url, "voyage", "days=4", "--era", "modern"]);
+    let sandbox = Sandbox::new("tasks-progress");
+    let served = DemoServer::http(&sandbox);
+    let mut command =
+        sandbox.command(&["call", &served.url, "voyage", "days=4", "--era", "modern"]);
     command.env("NO_COLOR", "1");
     let mut pty = Pty::start(command);
     pty.until("[working] 3 of 4: day 3 at sea").until("text > ").type_line("Porto");
     let (code, shown) = pty.end();
     assert!(code == 0 && shown.ends_with("reached Porto\n"), "{shown}");
-    let id = sail(&bed, &served.url, "modern", "days=2");
-    let watched = bed.run(&["tasks", "watch", &served.url, &id]);
+    let id = start_voyage(&sandbox, &served.url, "modern", "days=2");
+    let watched = sandbox.run(&["tasks", "watch", &served.url, &id]);
     assert!(watched.out.contains("2 of 2: day 2 at sea"), "{watched:?}");
 }

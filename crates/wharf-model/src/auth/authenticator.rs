@@ -80,7 +80,7 @@ pub trait Authenticator: Send + Sync + 'static {
 
     /// Receives the server's own stores, if it has any, before the first request. State that must be unique in
     /// a cluster belongs there.
-    fn join(&self, stores: &Stores) {
+    fn use_stores(&self, stores: &Stores) {
         let _ = stores;
     }
 
@@ -91,7 +91,7 @@ pub trait Authenticator: Send + Sync + 'static {
     ///
     /// A message that explains what to do, if it cannot work in this configuration. The server is not built
     /// then.
-    fn settle(&self, stores: &Stores, seal: Arc<dyn StateCipher>) -> Result<(), String> {
+    fn configure(&self, stores: &Stores, seal: Arc<dyn StateCipher>) -> Result<(), String> {
         let _ = (stores, seal);
         Ok(())
     }
@@ -127,12 +127,12 @@ impl<A: Authenticator + ?Sized> Authenticator for Arc<A> {
         (**self).problems()
     }
 
-    fn join(&self, stores: &Stores) {
-        (**self).join(stores);
+    fn use_stores(&self, stores: &Stores) {
+        (**self).use_stores(stores);
     }
 
-    fn settle(&self, stores: &Stores, seal: Arc<dyn StateCipher>) -> Result<(), String> {
-        (**self).settle(stores, seal)
+    fn configure(&self, stores: &Stores, seal: Arc<dyn StateCipher>) -> Result<(), String> {
+        (**self).configure(stores, seal)
     }
 }
 

@@ -12,10 +12,10 @@ use std::{
 
 use serde_json::{Value, json};
 use wharf_model::{
-    ActiveCall, BoxFuture, ClientCapabilities, Error, ErrorKind, Event, InputMode,
-    LiveSubscriptionFilter, Method, Notification, Outcome, Peer, Principal, PutResult, Record,
-    RecordStore, RemoteAddress, Reply, Request, RequestBuilder, Sharing, Stored, Stores, Task,
-    TaskRequest, TaskState, Timer, ToolResult,
+    ActiveCall, AttachResult, BoxFuture, ClientCapabilities, Error, ErrorKind, Event, InputMode,
+    LiveSubscriptionFilter, Method, Notification, Outcome, Peer, Principal, Record, RecordStore,
+    RemoteAddress, Reply, Request, RequestBuilder, Sharing, Stored, Stores, Task, TaskRequest,
+    TaskState, Timer, ToolResult,
 };
 use wharf_server::{MemoryBus, MemoryRecords, Router, RouterBuilder, TaskOptions, memory_stores};
 
@@ -157,17 +157,17 @@ impl RecordStore for FaultyRecords {
         self.due_queries.hit();
         self.unless_broken(self.inner.due(limit))
     }
-    fn keep(&self, id: &str, fence: u64, name: &str, value: Vec<u8>) -> Stored<PutResult> {
+    fn attach(&self, id: &str, fence: u64, name: &str, value: Vec<u8>) -> Stored<AttachResult> {
         if self.broken.load(Ordering::SeqCst) {
-            return self.unless_broken(Box::pin(std::future::ready(Ok(PutResult::Lost))));
+            return self.unless_broken(Box::pin(std::future::ready(Ok(AttachResult::Lost))));
         }
-        self.inner.keep(id, fence, name, value)
+        self.inner.attach(id, fence, name, value)
     }
-    fn kept(&self, id: &str) -> Stored<std::collections::BTreeMap<String, Vec<u8>>> {
+    fn attachments(&self, id: &str) -> Stored<std::collections::BTreeMap<String, Vec<u8>>> {
         if self.steps_unreadable.load(Ordering::SeqCst) {
             return Box::pin(std::future::ready(Err(Error::new(ErrorKind::InternalError))));
         }
-        self.unless_broken(self.inner.kept(id))
+        self.unless_broken(self.inner.attachments(id))
     }
     fn sweep(&self, limit: usize) -> Stored<usize> {
         self.unless_broken(self.inner.sweep(limit))

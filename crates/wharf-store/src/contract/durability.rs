@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use wharf_model::{PutResult, Record, Retention, Stores};
+use wharf_model::{AttachResult, Record, Retention, Stores};
 
 use crate::contract::{record, value_of};
 
@@ -18,7 +18,10 @@ pub async fn leave_traces(stores: &Stores) {
         assert!(value_of(store.insert(trace(), 10).await));
         let seen = value_of(store.load("trace").await).expect("the record exists");
         assert!(value_of(store.swap(seen.body(b"changed".to_vec())).await));
-        assert_eq!(value_of(store.keep("trace", 7, "step", vec![9]).await), PutResult::Kept);
+        assert_eq!(
+            value_of(store.attach("trace", 7, "step", vec![9]).await),
+            AttachResult::Attached
+        );
     }
     let keep = Retention::new(2, 1_000, HOUR);
     for event in 1..=3 {
@@ -37,8 +40,8 @@ pub async fn find_traces(stores: &Stores) {
         assert_eq!(found, trace().body(b"changed".to_vec()).version(2));
         assert_eq!(value_of(store.due(9).await), ["trace"], "it is still due");
         assert_eq!(value_of(store.list("o", None, 9).await), [found], "it is still listed");
-        let again = value_of(store.keep("trace", 7, "step", vec![8]).await);
-        assert_eq!(again, PutResult::Known(vec![9]), "its kept value is still there");
+        let again = value_of(store.attach("trace", 7, "step", vec![8]).await);
+        assert_eq!(again, AttachResult::Exists(vec![9]), "its kept value is still there");
     }
     let events = value_of(stores.events.read("trace", 0, 9).await);
     assert_eq!((events.newest, events.events), (3, vec![(2, vec![2]), (3, vec![3])]));

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use wharf_model::{Error, ErrorKind, PutResult, Record, RecordStore, Stored};
+use wharf_model::{AttachResult, Error, ErrorKind, Record, RecordStore, Stored};
 
 use crate::encrypted::BoundCipher;
 
@@ -112,23 +112,24 @@ impl RecordStore for EncryptedRecords {
         })
     }
 
-    fn keep(&self, id: &str, fence: u64, name: &str, value: Vec<u8>) -> Stored<PutResult> {
+    fn attach(&self, id: &str, fence: u64, name: &str, value: Vec<u8>) -> Stored<AttachResult> {
         let value = self.cipher.encrypt([id, &kept_context(name)], &value);
-        let keeping = self.store.keep(id, fence, name, value);
+        let keeping = self.store.attach(id, fence, name, value);
         let (this, id, name) = (self.clone(), id.to_owned(), name.to_owned());
         Box::pin(async move {
             Ok(match keeping.await? {
-                PutResult::Known(value) => {
+                AttachResult::Exists(value) => {
                     // The holder that kept it has other keys, so the record is not ours.
-                    this.decrypt_kept(&id, &name, &value).map_or(PutResult::Lost, PutResult::Known)
+                    this.decrypt_kept(&id, &name, &value)
+                        .map_or(AttachResult::Lost, AttachResult::Exists)
                 }
                 other => other,
             })
         })
     }
 
-    fn kept(&self, id: &str) -> Stored<BTreeMap<String, Vec<u8>>> {
-        let (this, id, kept) = (self.clone(), id.to_owned(), self.store.kept(id));
+    fn attachments(&self, id: &str) -> Stored<BTreeMap<String, Vec<u8>>> {
+        let (this, id, kept) = (self.clone(), id.to_owned(), self.store.attachments(id));
         Box::pin(async move {
             let decrypt = |(name, value): (String, Vec<u8>)| {
                 let decrypted = this.decrypt_kept(&id, &name, &value);

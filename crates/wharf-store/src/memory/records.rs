@@ -9,7 +9,7 @@ use std::{
 
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
-use wharf_model::{Error, PutResult, Record, RecordStore, Stored};
+use wharf_model::{AttachResult, Error, Record, RecordStore, Stored};
 
 use super::{full, lock};
 use crate::clock::{self, ClockFn};
@@ -223,26 +223,26 @@ impl RecordStore for MemoryRecords {
         })
     }
 
-    fn keep(&self, id: &str, fence: u64, name: &str, value: Vec<u8>) -> Stored<PutResult> {
+    fn attach(&self, id: &str, fence: u64, name: &str, value: Vec<u8>) -> Stored<AttachResult> {
         self.with_table(|table, now| {
             let Some(row) = table.live(id, now).filter(|row| row.record.fence == fence) else {
-                return Ok(PutResult::Lost);
+                return Ok(AttachResult::Lost);
             };
             if let Some(known) = row.kept.get(name) {
-                return Ok(PutResult::Known(known.clone()));
+                return Ok(AttachResult::Exists(known.clone()));
             }
             let size = name.len() + value.len();
             if !self.has_room(table, now, 0, size) {
                 return Err(full());
             }
-            let Some(row) = table.rows.get_mut(id) else { return Ok(PutResult::Lost) };
+            let Some(row) = table.rows.get_mut(id) else { return Ok(AttachResult::Lost) };
             row.kept.insert(name.to_owned(), value);
             table.bytes += size;
-            Ok(PutResult::Kept)
+            Ok(AttachResult::Attached)
         })
     }
 
-    fn kept(&self, id: &str) -> Stored<BTreeMap<String, Vec<u8>>> {
+    fn attachments(&self, id: &str) -> Stored<BTreeMap<String, Vec<u8>>> {
         self.with_table(|table, now| {
             Ok(table.live(id, now).map(|row| row.kept.clone()).unwrap_or_default())
         })

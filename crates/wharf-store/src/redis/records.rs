@@ -6,7 +6,7 @@ use std::{
 };
 
 use redis::{FromRedisValue, RedisResult, Script, Value};
-use wharf_model::{PutResult, Record, RecordStore, Stored};
+use wharf_model::{AttachResult, Record, RecordStore, Stored};
 
 use super::{exact, limit};
 use crate::redis::reconnect::RedisClient;
@@ -120,20 +120,20 @@ impl RecordStore for RedisRecords {
         self.run(&DUE, vec![text(limit(most))])
     }
 
-    fn keep(&self, id: &str, fence: u64, name: &str, value: Vec<u8>) -> Stored<PutResult> {
+    fn attach(&self, id: &str, fence: u64, name: &str, value: Vec<u8>) -> Stored<AttachResult> {
         let arguments = vec![id.into(), text(fence), name.into(), value];
         let reply = self.run::<Vec<Vec<u8>>>(&KEEP, arguments);
         Box::pin(async move {
             let mut reply = reply.await?.into_iter();
             Ok(match (reply.next().as_deref(), reply.next()) {
-                (Some(b"kept"), _) => PutResult::Kept,
-                (Some(b"known"), Some(value)) => PutResult::Known(value),
-                _ => PutResult::Lost,
+                (Some(b"kept"), _) => AttachResult::Attached,
+                (Some(b"known"), Some(value)) => AttachResult::Exists(value),
+                _ => AttachResult::Lost,
             })
         })
     }
 
-    fn kept(&self, id: &str) -> Stored<BTreeMap<String, Vec<u8>>> {
+    fn attachments(&self, id: &str) -> Stored<BTreeMap<String, Vec<u8>>> {
         let (client, key) = (self.client.clone(), format!("{}:k:{id}", self.base));
         Box::pin(async move {
             let mut get = redis::cmd("HGETALL");

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
-use wharf_model::{PutResult, Record, RecordStore, Stored};
+use wharf_model::{AttachResult, Record, RecordStore, Stored};
 
 use super::{bits, engine::SqliteEngine, limit, ordered};
 use crate::clock;
@@ -201,27 +201,27 @@ impl RecordStore for SqliteRecords {
         })
     }
 
-    fn keep(&self, id: &str, fence: u64, name: &str, value: Vec<u8>) -> Stored<PutResult> {
+    fn attach(&self, id: &str, fence: u64, name: &str, value: Vec<u8>) -> Stored<AttachResult> {
         let (space, id, name) = (self.space, id.to_owned(), name.to_owned());
         self.engine.write(move |db, now| {
             let Some((record, _)) =
                 find_row(db, space, now, &id)?.filter(|(_, find_row)| *find_row == bits(fence))
             else {
-                return Ok(PutResult::Lost);
+                return Ok(AttachResult::Lost);
             };
             let known = db
                 .prepare_cached(FIND_KEPT)?
                 .query_row(params![record, name], |row| row.get(0))
                 .optional()?;
             if let Some(known) = known {
-                return Ok(PutResult::Known(known));
+                return Ok(AttachResult::Exists(known));
             }
             db.prepare_cached(INSERT_KEPT)?.execute(params![record, name, value])?;
-            Ok(PutResult::Kept)
+            Ok(AttachResult::Attached)
         })
     }
 
-    fn kept(&self, id: &str) -> Stored<BTreeMap<String, Vec<u8>>> {
+    fn attachments(&self, id: &str) -> Stored<BTreeMap<String, Vec<u8>>> {
         let (space, id) = (self.space, id.to_owned());
         self.engine.read(move |db, now| {
             let mut statement = db.prepare_cached(kept())?;

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use wharf_model::{BusSubscriber, Error, PutResult, Rate, Record, Retention, Stores};
+use wharf_model::{AttachResult, BusSubscriber, Error, Rate, Record, Retention, Stores};
 use wharf_store::open;
 
 use crate::{CuttingProxy, RedisServer, until};
@@ -66,8 +66,8 @@ async fn write(stores: Stores, writer: usize, stop: Arc<AtomicBool>) -> Acknowle
             }
             Err(error) => assert_unavailable(&error),
         }
-        match stores.tasks.keep(&id, 0, "step", id.clone().into_bytes()).await {
-            Ok(PutResult::Kept) => done.kept.push(id.clone()),
+        match stores.tasks.attach(&id, 0, "step", id.clone().into_bytes()).await {
+            Ok(AttachResult::Attached) => done.kept.push(id.clone()),
             Ok(_) => {}
             Err(error) => assert_unavailable(&error),
         }
@@ -86,7 +86,7 @@ async fn check(stores: &Stores, done: AcknowledgedWrites) {
         assert!(stores.tasks.load(&id).await.unwrap().is_some(), "{id} was acknowledged");
     }
     for id in done.kept {
-        let kept = stores.tasks.kept(&id).await.unwrap();
+        let kept = stores.tasks.attachments(&id).await.unwrap();
         assert_eq!(kept.get("step"), Some(&id.into_bytes()));
     }
     let events = stores.events.read("s", 0, usize::MAX >> 12).await.unwrap();

@@ -72,7 +72,7 @@ async fn removed_and_expired_records_leave_no_keys() {
         let owner = "o".to_owned();
         let record = Record::new(id).owner(owner).due(Some(1)).expires(expires);
         assert!(stores.tasks.insert(record, 9).await.unwrap());
-        let _ = stores.tasks.keep(id, 0, "step", vec![1]).await.unwrap();
+        let _ = stores.tasks.attach(id, 0, "step", vec![1]).await.unwrap();
     }
     assert!(stores.tasks.remove("removed").await.unwrap());
     until("it expires", async || stores.tasks.sweep(9).await == Ok(1)).await;

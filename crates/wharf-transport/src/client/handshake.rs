@@ -37,12 +37,16 @@ pub(super) async fn open<D: Connector>(
     let options = pending.options();
     let key = connector.key();
     let remembered = key.as_deref().and_then(|key| options.revision_cache.get(key));
-    let negotiation =
-        Negotiation::new(options.client.clone(), TransportKind::Lines, options.pin, remembered);
+    let negotiation = Negotiation::new(
+        options.client.clone(),
+        TransportKind::Lines,
+        options.protocol_version,
+        remembered,
+    );
     let parts = connector.open(options).await?;
     let opened = HandshakeDriver::new(connector, pending, negotiation, parts).run().await;
     // A pinned revision does not show which one the server prefers.
-    if let Some(key) = key.filter(|_| options.pin.is_none()) {
+    if let Some(key) = key.filter(|_| options.protocol_version.is_none()) {
         match &opened {
             Ok(opened) => options.revision_cache.put(&key, opened.codec.revision()),
             Err(_) => options.revision_cache.remove(&key),

@@ -27,7 +27,7 @@ pub struct ClientTransportOptions {
     /// The client's name, version and capabilities.
     pub client: Arc<ClientIdentity>,
     /// The only revision to use; without one, the newest common revision.
-    pub pin: Option<Revision>,
+    pub protocol_version: Option<Revision>,
     /// Timeout of the probe for a modern server: 5 seconds.
     pub probe: Duration,
     /// Timeout of the handshake: 30 seconds.
@@ -51,7 +51,7 @@ impl ClientTransportOptions {
     pub fn new(client: impl Into<Arc<ClientIdentity>>) -> Self {
         ClientTransportOptions {
             client: client.into(),
-            pin: None,
+            protocol_version: None,
             probe: Duration::from_secs(5),
             handshake: Duration::from_secs(30),
             limits: ClientLimits::default(),
@@ -64,8 +64,8 @@ impl ClientTransportOptions {
 
     /// Sets the only revision to use.
     #[must_use]
-    pub fn pin(mut self, revision: Revision) -> Self {
-        self.pin = Some(revision);
+    pub fn protocol_version(mut self, revision: Revision) -> Self {
+        self.protocol_version = Some(revision);
         self
     }
 
@@ -146,7 +146,7 @@ impl fmt::Debug for ClientTransportOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ClientTransportOptions")
             .field("client", &self.client)
-            .field("pin", &self.pin)
+            .field("protocol_version", &self.protocol_version)
             .field("limits", &self.limits)
             .finish_non_exhaustive()
     }

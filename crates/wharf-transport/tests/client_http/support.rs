@@ -34,7 +34,7 @@ pub(crate) fn options() -> ClientTransportOptions {
 
 pub(crate) fn pinned(revision: &str) -> ClientTransportOptions {
     let mut options = options();
-    options.pin = Some(revision.parse().unwrap());
+    options.protocol_version = Some(revision.parse().unwrap());
     options
 }
 

@@ -208,11 +208,11 @@ async fn the_revision_is_cached_and_invalidated_on_failure() {
 async fn a_pinned_revision_is_not_cached() {
     let (port, address) = ReconnectPort::open().await;
     let mut options = options();
-    options.pin = Some("2024-11-05".parse().unwrap());
+    options.protocol_version = Some("2024-11-05".parse().unwrap());
     let connecting = tokio::spawn(connect_tcp(address.clone(), options.clone()));
     port.accept().await.initialize("2024-11-05").await;
     connecting.await.unwrap().unwrap();
-    options.pin = None;
+    options.protocol_version = None;
     let connecting = tokio::spawn(connect_tcp(address, options));
     let mut peer = port.accept().await;
     let probe = peer.read().await;

@@ -195,7 +195,7 @@ pub(crate) fn options() -> ClientTransportOptions {
 
 pub(crate) fn pinned(date: &str) -> ClientTransportOptions {
     let mut options = options();
-    options.pin = Some(date.parse().unwrap());
+    options.protocol_version = Some(date.parse().unwrap());
     options
 }
 

@@ -12,8 +12,8 @@ use std::{
 
 use tokio::time::Instant;
 use wharf_model::{
-    Bus, BusSubscriber, Error, ErrorKind, EventStore, Events, Health, NonceStore, PutResult, Rate,
-    RateDecision, RateStore, Record, RecordStore, Retention, Sharing, Stored, Stores,
+    AttachResult, Bus, BusSubscriber, Error, ErrorKind, EventStore, Events, Health, NonceStore,
+    Rate, RateDecision, RateStore, Record, RecordStore, Retention, Sharing, Stored, Stores,
 };
 
 /// All stores of a cluster.
@@ -239,11 +239,11 @@ impl RecordStore for Ports {
         self.reply(|_| Vec::new())
     }
 
-    fn keep(&self, _: &str, _: u64, _: &str, _: Vec<u8>) -> Stored<PutResult> {
-        self.reply(|_| PutResult::Lost)
+    fn attach(&self, _: &str, _: u64, _: &str, _: Vec<u8>) -> Stored<AttachResult> {
+        self.reply(|_| AttachResult::Lost)
     }
 
-    fn kept(&self, _: &str) -> Stored<BTreeMap<String, Vec<u8>>> {
+    fn attachments(&self, _: &str) -> Stored<BTreeMap<String, Vec<u8>>> {
         self.reply(|_| BTreeMap::new())
     }
 

@@ -49,7 +49,7 @@ static REVISION_CACHE: LazyLock<Arc<RevisionCache>> =
 ///
 /// let client = Client::builder()
 ///     .name("my-app", "1.0.0")
-///     .answers(ClientHandlerBuilder::new().elicit(|form| async move {
+///     .handler(ClientHandlerBuilder::new().elicit(|form| async move {
 ///         println!("{}", form.message);
 ///         Ok(ElicitResult::decline())
 ///     }))
@@ -63,9 +63,9 @@ static REVISION_CACHE: LazyLock<Arc<RevisionCache>> =
 #[must_use = "a client does nothing until it connects"]
 pub struct ClientBuilder {
     info: Implementation,
-    answer: Arc<dyn ClientHandler>,
+    handler: Arc<dyn ClientHandler>,
     capabilities: Option<ClientCapabilities>,
-    pin: Option<ProtocolVersion>,
+    protocol_version: Option<ProtocolVersion>,
     calls: CallOptions,
     #[cfg(feature = "server")]
     principal: Option<Principal>,
@@ -83,9 +83,9 @@ impl ClientBuilder {
     pub(super) fn new() -> Self {
         ClientBuilder {
             info: Implementation::new("wharf", env!("CARGO_PKG_VERSION")),
-            answer: Arc::new(ClientHandlerBuilder::new()),
+            handler: Arc::new(ClientHandlerBuilder::new()),
             capabilities: None,
-            pin: None,
+            protocol_version: None,
             calls: CallOptions::default(),
             #[cfg(feature = "server")]
             principal: None,
@@ -113,8 +113,8 @@ impl ClientBuilder {
 
     /// Sets the handler of server requests. The client declares exactly the capabilities that it
     /// handles.
-    pub fn answers(mut self, answer: impl ClientHandler) -> Self {
-        self.answer = Arc::new(answer);
+    pub fn handler(mut self, handler: impl ClientHandler) -> Self {
+        self.handler = Arc::new(handler);
         self
     }
 
@@ -127,14 +127,14 @@ impl ClientBuilder {
     }
 
     /// Negotiates only this protocol version.
-    pub fn pin(mut self, pin: ProtocolVersion) -> Self {
-        self.pin = Some(pin);
+    pub fn protocol_version(mut self, version: ProtocolVersion) -> Self {
+        self.protocol_version = Some(version);
         self
     }
 
     /// Negotiates only the newest protocol version of this era.
     pub fn era(self, era: Era) -> Self {
-        self.pin(ProtocolVersion::newest(era))
+        self.protocol_version(ProtocolVersion::newest(era))
     }
 
     /// Sets the idle timeout of a call; progress restarts it. It also limits connecting and the
@@ -274,7 +274,7 @@ impl ClientBuilder {
             connect_timeout::within(limit, &deadline, self.connect_target(target, &deadline))
                 .await?;
         let timer: Arc<dyn Timer> = Arc::new(TokioTimer);
-        Ok(Client(ClientHandle::new(link, timer, self.calls, self.answer)))
+        Ok(Client(ClientHandle::new(link, timer, self.calls, self.handler)))
     }
 
     /// Timeout for connecting and the handshake together.
@@ -323,7 +323,7 @@ impl ClientBuilder {
             Some(principal) => scope.insert(principal.clone()),
             None => scope.insert(Trusted),
         }
-        if self.pin.is_none() && self.trace.is_none() {
+        if self.protocol_version.is_none() && self.trace.is_none() {
             let info = server.context.wire.about().clone();
             return wharf_client::local_with(server.service(), info, scope).await;
         }
@@ -388,7 +388,7 @@ impl ClientBuilder {
 
     fn transport_options(&self) -> ClientTransportOptions {
         let declared = self.capabilities.clone();
-        let mut capabilities = declared.unwrap_or_else(|| self.answer.capabilities());
+        let mut capabilities = declared.unwrap_or_else(|| self.handler.capabilities());
         if self.calls.tasks {
             capabilities.extensions.insert(TASKS_EXTENSION.into(), Meta::new().into());
         }
@@ -398,11 +398,11 @@ impl ClientBuilder {
         }
         let client = ClientIdentity { info: self.info.clone(), capabilities };
         let mut options = ClientTransportOptions::new(Arc::new(client));
-        options.pin = self.pin.map(|pin| pin.0);
+        options.protocol_version = self.protocol_version.map(|version| version.0);
         options.limits = self.limits;
         options.trace = self.trace.clone();
         options.revision_cache = self.revision_cache.clone();
-        options.unsolicited_requests = Arc::new(UnsolicitedHandler(self.answer.clone()));
+        options.unsolicited_requests = Arc::new(UnsolicitedHandler(self.handler.clone()));
         let limit = self.connect_limit();
         options.handshake = self.handshake.unwrap_or(options.handshake).min(limit);
         // A server that does not respond to a probe must have time left for the handshake.

@@ -291,11 +291,11 @@ impl Server {
             Some(authority) => {
                 let own = router.stores();
                 if let Some(stores) = own {
-                    authority.join(stores);
+                    authority.use_stores(stores);
                 }
                 let stores = own.cloned().unwrap_or_else(wharf_store::memory_stores);
-                let settled = authority.settle(&stores, router.seal().clone());
-                settled.map_err(|problem| BuildError::new("auth", problem))?;
+                let configured = authority.configure(&stores, router.seal().clone());
+                configured.map_err(|problem| BuildError::new("auth", problem))?;
                 http.authority(authority)
             }
             None => http,

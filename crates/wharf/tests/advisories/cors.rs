@@ -8,13 +8,13 @@ use serde_json::json;
 use wharf::http::Http;
 
 use crate::{
-    bed::Bed,
-    caller::{ClientHandle, LEGACY, SESSION},
+    harness::Harness,
+    http_client::{HttpClient, LEGACY, SESSION},
 };
 
 const PAGE: &str = "https://app.example.com";
 
-async fn preflight(caller: &ClientHandle, origin: &str, headers: &str) -> Response<Incoming> {
+async fn preflight(caller: &HttpClient, origin: &str, headers: &str) -> Response<Incoming> {
     let mut request = caller.bare("OPTIONS");
     request.headers_mut().insert(header::ORIGIN, origin.parse().unwrap());
     request.headers_mut().insert(header::ACCESS_CONTROL_REQUEST_METHOD, "POST".parse().unwrap());
@@ -23,13 +23,13 @@ async fn preflight(caller: &ClientHandle, origin: &str, headers: &str) -> Respon
     caller.request(request).await
 }
 
-async fn call(caller: &ClientHandle, origin: &str) -> Response<Incoming> {
+async fn call(caller: &HttpClient, origin: &str) -> Response<Incoming> {
     let mut request = caller.post(&caller.tool("echo", json!({"text": "x"})));
     request.headers_mut().insert(header::ORIGIN, origin.parse().unwrap());
     caller.request(request).await
 }
 
-fn says_nothing(headers: &HeaderMap) {
+fn assert_no_cors_headers(headers: &HeaderMap) {
     let told: Vec<_> =
         headers.keys().filter(|it| it.as_str().starts_with("access-control")).collect();
     assert!(told.is_empty(), "{told:?}");
@@ -44,23 +44,23 @@ fn names(headers: &HeaderMap, list: header::HeaderName) -> BTreeSet<String> {
 /// CVE-2026-34237: every page could read every reply.
 #[tokio::test]
 async fn cors_is_disabled_by_default() {
-    let bed = Bed::start().await;
-    for caller in ClientHandle::both(&bed).await {
+    let harness = Harness::start().await;
+    for caller in HttpClient::both(&harness).await {
         for origin in ["http://localhost:3000", "http://127.0.0.1", PAGE, "null"] {
-            says_nothing(call(&caller, origin).await.headers());
+            assert_no_cors_headers(call(&caller, origin).await.headers());
             let asked = preflight(&caller, origin, "content-type").await;
             assert!(!asked.status().is_success(), "{origin}");
-            says_nothing(asked.headers());
+            assert_no_cors_headers(asked.headers());
         }
     }
 }
 
 #[tokio::test]
 async fn cors_allows_only_the_configured_origin() {
-    let bed = Bed::with(Http::new().cors([PAGE])).await;
+    let harness = Harness::with(Http::new().cors([PAGE])).await;
     let wanted = "content-type, accept, authorization, last-event-id, mcp-session-id, \
                   mcp-protocol-version, mcp-method, mcp-name, mcp-param-region, Mcp-Param-Tenant-Id";
-    for caller in ClientHandle::both(&bed).await {
+    for caller in HttpClient::both(&harness).await {
         let asked = preflight(&caller, PAGE, wanted).await;
         assert_eq!(asked.status(), 204);
         let headers = asked.headers();
@@ -94,19 +94,19 @@ async fn cors_allows_only_the_configured_origin() {
             for response in [call(&caller, origin).await, preflight(&caller, origin, wanted).await]
             {
                 assert_eq!(response.status(), 403, "{origin}");
-                says_nothing(response.headers());
+                assert_no_cors_headers(response.headers());
             }
         }
         // A page of this machine may knock, but not read.
-        says_nothing(call(&caller, "http://localhost:3000").await.headers());
+        assert_no_cors_headers(call(&caller, "http://localhost:3000").await.headers());
     }
 }
 
 /// What a page needs to know of errors and sessions reaches it too.
 #[tokio::test]
 async fn cors_exposes_errors_and_the_session_id() {
-    let bed = Bed::with(Http::new().cors([PAGE])).await;
-    let fresh = ClientHandle { revision: LEGACY, ..ClientHandle::modern(&bed) };
+    let harness = Harness::with(Http::new().cors([PAGE])).await;
+    let fresh = HttpClient { revision: LEGACY, ..HttpClient::modern(&harness) };
     let mut opening = fresh.post(&fresh.initialize());
     opening.headers_mut().insert(header::ORIGIN, PAGE.parse().unwrap());
     let opened = fresh.request(opening).await;
@@ -122,8 +122,8 @@ async fn cors_exposes_errors_and_the_session_id() {
 /// Headers that no client of ours sends are not waved through.
 #[tokio::test]
 async fn a_preflight_allows_only_known_headers() {
-    let bed = Bed::with(Http::new().cors([PAGE])).await;
-    let caller = ClientHandle::modern(&bed);
+    let harness = Harness::with(Http::new().cors([PAGE])).await;
+    let caller = HttpClient::modern(&harness);
     let asked = preflight(&caller, PAGE, "cookie, x-forwarded-for, mcp-method").await;
     let allowed = names(asked.headers(), header::ACCESS_CONTROL_ALLOW_HEADERS);
     assert!(allowed.contains("mcp-method"));

@@ -1,43 +1,43 @@
-//! Known failures of MCP implementations, each as a test of what must not happen here.
+//! ScopedCaller failures of MCP implementations, each as a test of what must not happen here.
 //!
 //! Section 1 of the security notes lists them: advisories, issues and their root causes. Everything
 //! runs over real sockets and, unless a test says otherwise, with the default configuration.
 #![allow(unreachable_pub, reason = "nothing outside a test reaches into it")]
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod authority;
-mod bed;
-mod bodies;
-mod caller;
-mod child;
-#[cfg(feature = "oauth-proxy")]
-mod consent;
+mod aborted_requests;
+mod advisory_ids;
+mod ambiguous_messages;
+mod attacked_server;
+mod authentication_bypass;
 mod cors;
-mod cuts;
-mod doors;
-mod endings;
-mod expiry;
-mod fairness;
-mod ids;
+mod cross_caller_leaks;
+mod dns_rebinding;
+mod dpop_proofs;
+mod graceful_shutdown;
+mod handler_panics;
+mod harness;
+mod http_client;
+mod http_statuses;
 #[path = "../../../wharf-auth/tests/server/bed.rs"]
 #[allow(dead_code, reason = "the tests of authorities use the rest")]
 mod issuer;
-mod leaks;
-mod openings;
-mod panics;
-mod proofs;
-mod proxied;
-mod raw;
-mod readings;
-mod rights;
-mod scopes;
-mod server;
-mod sessions;
-mod shares;
-mod slow;
-mod statuses;
-mod strict;
+mod malformed_http;
+#[cfg(feature = "oauth-proxy")]
+mod oauth_consent;
+mod per_caller_limits;
+mod raw_http;
+mod request_body_limits;
+mod required_scopes;
+mod resource_starvation;
+mod reverse_proxy_address;
+mod server_process;
+mod session_creation;
+mod session_hijacking;
+mod slow_clients;
 mod tls;
-mod unread;
+mod token_expiry;
+mod token_scope_filtering;
+mod unread_responses;
 #[path = "../behaviour/web.rs"]
 mod web;

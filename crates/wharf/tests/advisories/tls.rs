@@ -26,15 +26,15 @@ use wharf::{
 };
 
 use crate::{
-    bed::{Bed, PATIENCE},
-    caller::{self, ClientHandle},
+    harness::{Harness, PATIENCE},
+    http_client::{self, HttpClient},
     issuer::{Issuer, METADATA},
-    raw,
+    raw_http,
     web::AnyBody,
 };
 
 /// A server with a certificate of its own making, and what a client needs to trust it.
-async fn encrypted() -> (Bed, Arc<ClientConfig>) {
+async fn encrypted() -> (Harness, Arc<ClientConfig>) {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let key = made.signing_key.serialize_pem();
     let tls = Tls::from_pem(made.cert.pem().as_bytes(), key.as_bytes()).unwrap();
@@ -46,17 +46,17 @@ async fn encrypted() -> (Bed, Arc<ClientConfig>) {
         .unwrap()
         .with_root_certificates(roots)
         .with_no_client_auth();
-    let bed = Bed::tuned(|server| {
+    let harness = Harness::tuned(|server| {
         server.http(Http::new().tls(tls)).limits(Limits::default().http(limits))
     });
-    (bed.await, Arc::new(config))
+    (harness.await, Arc::new(config))
 }
 
-async fn connect(bed: &Bed, config: &ClientConfig, alpn: &[&str]) -> TlsStream<TcpStream> {
+async fn connect(harness: &Harness, config: &ClientConfig, alpn: &[&str]) -> TlsStream<TcpStream> {
     let mut config = config.clone();
     config.alpn_protocols = alpn.iter().map(|it| it.as_bytes().to_vec()).collect();
     let connector = TlsConnector::from(Arc::new(config));
-    connector.connect("localhost".try_into().unwrap(), bed.connect().await).await.unwrap()
+    connector.connect("localhost".try_into().unwrap(), harness.connect().await).await.unwrap()
 }
 
 /// Sends a request in the version that was agreed on.
@@ -75,7 +75,7 @@ async fn send(stream: TlsStream<TcpStream>, request: Request<AnyBody>) -> Respon
 
 #[tokio::test(flavor = "multi_thread")]
 async fn https_does_not_depend_on_the_version_of_http() {
-    let (bed, config) = encrypted().await;
+    let (harness, config) = encrypted().await;
     for (alpn, version) in [
         (&["h2", "http/1.1"][..], Version::HTTP_2),
         (&["h2"], Version::HTTP_2),
@@ -83,31 +83,33 @@ async fn https_does_not_depend_on_the_version_of_http() {
         (&[], Version::HTTP_11),
     ] {
         let caller =
-            ClientHandle { url: "https://localhost/mcp".to_owned(), ..ClientHandle::modern(&bed) };
+            HttpClient { url: "https://localhost/mcp".to_owned(), ..HttpClient::modern(&harness) };
         for tool in ["echo", "repeat"] {
             let mut request = caller.post(&caller.tool(tool, json!({"text": "safe"})));
             request.headers_mut().insert("host", "localhost".parse().unwrap());
-            let response = send(connect(&bed, &config, alpn).await, request).await;
+            let response = send(connect(&harness, &config, alpn).await, request).await;
             assert_eq!((response.status().as_u16(), response.version()), (200, version));
-            let reply = caller::reply(response).await;
-            assert_eq!(caller::text(&reply), "safe");
+            let reply = http_client::reply(response).await;
+            assert_eq!(http_client::text(&reply), "safe");
         }
     }
-    bed.stop().await;
+    harness.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_does_not_encrypt_does_not_hang() {
-    let (bed, config) = encrypted().await;
-    for begun in ["", "\x16\x03\x01", &raw::modern_call(&bed), "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"] {
-        let mut stream = bed.connect().await;
+    let (harness, config) = encrypted().await;
+    for begun in
+        ["", "\x16\x03\x01", &raw_http::modern_call(&harness), "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"]
+    {
+        let mut stream = harness.connect().await;
         stream.write_all(begun.as_bytes()).await.unwrap();
         let mut answer = Vec::new();
         let _ = timeout(PATIENCE, stream.read_to_end(&mut answer)).await.expect("closed");
         assert!(!answer.starts_with(b"HTTP"), "{begun:?}");
     }
     // Nor does one that encrypts and then says nothing.
-    let mut stream = connect(&bed, &config, &["http/1.1"]).await;
+    let mut stream = connect(&harness, &config, &["http/1.1"]).await;
     let mut answer = Vec::new();
     let _ = timeout(PATIENCE, stream.read_to_end(&mut answer)).await.expect("closed");
     assert_eq!(answer, b"");
@@ -117,33 +119,33 @@ async fn a_client_that_does_not_encrypt_does_not_hang() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_negotiated_revision_is_used() {
     const PREFACE: &str = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
-    let (bed, config) = encrypted().await;
-    let call = raw::modern_call(&bed);
+    let (harness, config) = encrypted().await;
+    let call = raw_http::modern_call(&harness);
     for (alpn, sent) in [("http/1.1", PREFACE), ("h2", &*call)] {
-        let mut stream = connect(&bed, &config, &[alpn]).await;
+        let mut stream = connect(&harness, &config, &[alpn]).await;
         stream.write_all(sent.as_bytes()).await.unwrap();
         let mut answer = Vec::new();
         let _ = timeout(PATIENCE, stream.read_to_end(&mut answer)).await.expect("closed");
         // A refusal or nothing, and no frame of settings, which begins with zeros.
         assert!(answer.is_empty() || answer.starts_with(b"HTTP/1.1 400"), "{alpn}: {answer:?}");
     }
-    bed.stop().await;
+    harness.stop().await;
 }
 
 /// The same guard stands at this door.
 #[tokio::test(flavor = "multi_thread")]
 async fn https_does_not_allow_foreign_origins() {
-    let (bed, config) = encrypted().await;
+    let (harness, config) = encrypted().await;
     for alpn in ["h2", "http/1.1"] {
-        let caller = ClientHandle {
+        let caller = HttpClient {
             url: "https://evil.example/mcp".to_owned(),
-            ..ClientHandle::modern(&bed)
+            ..HttpClient::modern(&harness)
         };
         let mut request = caller.post(&caller.tool("echo", json!({"text": "x"})));
         if alpn == "http/1.1" {
             request.headers_mut().insert("host", "evil.example".parse().unwrap());
         }
-        let response = send(connect(&bed, &config, &[alpn]).await, request).await;
+        let response = send(connect(&harness, &config, &[alpn]).await, request).await;
         assert_eq!(response.status(), 403, "{alpn}");
     }
 }
@@ -181,7 +183,8 @@ async fn a_stolen_token_is_no_good_without_its_certificate() {
     let trusting = tls().trust_clients(owner.0.pem().as_bytes()).unwrap();
     for tls in [tls().ask_clients().unwrap(), trusting] {
         let authority = issuer.jwt();
-        let bed = Bed::tuned(|server| server.auth(authority).http(Http::new().tls(tls))).await;
+        let harness =
+            Harness::tuned(|server| server.auth(authority).http(Http::new().tls(tls))).await;
         for (client, token, status) in [
             (Some(&owner), &bound, 200),
             (None, &bound, 401),
@@ -189,15 +192,15 @@ async fn a_stolen_token_is_no_good_without_its_certificate() {
             (None, &free, 200),
         ] {
             let token = token.clone().leak();
-            let caller = ClientHandle {
+            let caller = HttpClient {
                 url: "https://localhost/mcp".to_owned(),
-                ..ClientHandle::modern(&bed)
+                ..HttpClient::modern(&harness)
             };
-            let caller = caller.known_as(token);
+            let caller = caller.with_bearer(token);
             for alpn in ["h2", "http/1.1"] {
                 let mut request = caller.post(&caller.tool("echo", json!({"text": "safe"})));
                 request.headers_mut().insert("host", "localhost".parse().unwrap());
-                let stream = connect(&bed, &config(client), &[alpn]).await;
+                let stream = connect(&harness, &config(client), &[alpn]).await;
                 let response = send(stream, request).await;
                 assert_eq!(response.status(), status, "{alpn}");
                 let challenge = response.headers().get("www-authenticate");
@@ -214,13 +217,13 @@ async fn a_stolen_token_is_no_good_without_its_certificate() {
     // Another certificate, which only the one who asks anybody takes at all.
     let authority = issuer.jwt();
     let tls = tls().ask_clients().unwrap();
-    let bed = Bed::tuned(|server| server.auth(authority).http(Http::new().tls(tls))).await;
+    let harness = Harness::tuned(|server| server.auth(authority).http(Http::new().tls(tls))).await;
     let caller =
-        ClientHandle { url: "https://localhost/mcp".to_owned(), ..ClientHandle::modern(&bed) };
-    let caller = caller.known_as(bound.leak());
+        HttpClient { url: "https://localhost/mcp".to_owned(), ..HttpClient::modern(&harness) };
+    let caller = caller.with_bearer(bound.leak());
     let mut request = caller.post(&caller.tool("echo", json!({"text": "stolen"})));
     request.headers_mut().insert("host", "localhost".parse().unwrap());
-    let response = send(connect(&bed, &config(Some(&thief)), &["h2"]).await, request).await;
+    let response = send(connect(&harness, &config(Some(&thief)), &["h2"]).await, request).await;
     assert_eq!(response.status(), 401);
 }
 

@@ -15,8 +15,8 @@ use tokio::{
 };
 
 use crate::{
-    bed::{Reader, Writer},
     client::MODERN,
+    harness::{Reader, Writer},
     web::{self, AnyBody, Events, Pool, whole},
 };
 
@@ -26,21 +26,21 @@ const PIPE: usize = 64 << 10;
 const AT_ONCE: usize = 64;
 
 /// What the client writes.
-pub struct Written(BufReader<DuplexStream>);
+pub struct ClientLines(BufReader<DuplexStream>);
 
 /// What the client reads, from whichever response it comes. It ends with the last clone.
 #[derive(Clone)]
-pub struct Read(Arc<Mutex<DuplexStream>>);
+pub struct ServerLines(Arc<Mutex<DuplexStream>>);
 
 /// The two halves of a client of lines, and the bridge's ends of them.
-pub fn halves() -> ((Reader, Writer), (Written, Read)) {
+pub fn halves() -> ((Reader, Writer), (ClientLines, ServerLines)) {
     let (writer, written) = duplex(PIPE);
     let (reader, read) = duplex(PIPE);
-    let ends = (Written(BufReader::new(written)), Read(Arc::new(Mutex::new(read))));
+    let ends = (ClientLines(BufReader::new(written)), ServerLines(Arc::new(Mutex::new(read))));
     ((Box::new(reader), Box::new(writer)), ends)
 }
 
-impl Written {
+impl ClientLines {
     /// The next line, as it was written, without its end.
     async fn line(&mut self) -> Option<Vec<u8>> {
         let mut line = Vec::new();
@@ -49,42 +49,42 @@ impl Written {
     }
 }
 
-impl Read {
+impl ServerLines {
     /// Gives the client a line. It may have stopped reading.
-    async fn tell(&self, message: &[u8]) {
+    async fn send_line(&self, message: &[u8]) {
         let line = [message, b"\n"].concat();
         let _ = self.0.lock().await.write_all(&line).await;
     }
 
     /// Gives the client every message of a response.
-    async fn tell_all(&self, response: Response<Incoming>) {
+    async fn send_messages(&self, response: Response<Incoming>) {
         if web::is_events(&response) {
             let mut events = Events::of(response);
             while let Some(event) = events.next().await {
                 if !event.data.is_empty() {
-                    self.tell(event.data.as_bytes()).await;
+                    self.send_line(event.data.as_bytes()).await;
                 }
             }
         } else if let Ok(body) = response.into_body().collect().await {
             let body = body.to_bytes();
             if !body.is_empty() {
-                self.tell(&body).await;
+                self.send_line(&body).await;
             }
         }
     }
 }
 
-/// A client of Streamable HTTP: sessions where the revision has them, a POST for each message.
-pub struct Streamable {
+/// A client of StreamableHttpBridge HTTP: sessions where the revision has them, a POST for each message.
+pub struct StreamableHttpBridge {
     pub pool: Pool,
     pub url: String,
     pub accept: &'static str,
     pub revision: &'static str,
 }
 
-impl Streamable {
+impl StreamableHttpBridge {
     /// Carries messages until the client closes its end, or the server cannot be reached.
-    pub async fn carry(self, (mut written, read): (Written, Read)) {
+    pub async fn carry(self, (mut written, read): (ClientLines, ServerLines)) {
         let carrier = Arc::new(self);
         let seats = Arc::new(Semaphore::new(AT_ONCE));
         let mut session: Option<HeaderValue> = None;
@@ -107,7 +107,7 @@ impl Streamable {
                 let call = streams.spawn(async move {
                     let _seat = seat;
                     let response = carrier.send(request).await.expect("the server answers");
-                    read.tell_all(response).await;
+                    read.send_messages(response).await;
                 });
                 calls.insert(message["id"].to_string(), call);
                 continue;
@@ -116,7 +116,7 @@ impl Streamable {
             if let Some(id) = response.headers().get("mcp-session-id") {
                 session = Some(id.clone());
             }
-            read.tell_all(response).await;
+            read.send_messages(response).await;
             if let (Some(session), "notifications/initialized") = (&session, method)
                 && carrier.accept != "application/json"
             {
@@ -125,7 +125,7 @@ impl Streamable {
                     let response = carrier.send(request).await.expect("the server answers");
                     // The client may have ended the session meanwhile.
                     if web::is_events(&response) {
-                        read.tell_all(response).await;
+                        read.send_messages(response).await;
                     }
                 });
             }
@@ -173,7 +173,11 @@ impl Streamable {
 const SESSION: header::HeaderName = header::HeaderName::from_static("mcp-session-id");
 
 /// A client of 2024-11-05: one stream for all it hears, a POST for all it says.
-pub async fn carry_sse(pool: Pool, origin: String, (mut written, read): (Written, Read)) {
+pub async fn carry_sse(
+    pool: Pool,
+    origin: String,
+    (mut written, read): (ClientLines, ServerLines),
+) {
     let listen = Request::get(format!("{origin}/sse")).body(whole("")).expect("a request");
     let mut events = Events::of(pool.request(listen).await.expect("the server answers"));
     let endpoint = events.next().await.expect("an event");
@@ -182,7 +186,7 @@ pub async fn carry_sse(pool: Pool, origin: String, (mut written, read): (Written
     let hearing = async move {
         while let Some(event) = events.next().await {
             assert_eq!(event.name.as_deref(), Some("message"));
-            read.tell(event.data.as_bytes()).await;
+            read.send_line(event.data.as_bytes()).await;
         }
     };
     let saying = async move {
@@ -201,7 +205,7 @@ pub async fn carry_sse(pool: Pool, origin: String, (mut written, read): (Written
 
 /// A client of WebSocket: a text frame for each message.
 #[cfg(feature = "websocket")]
-pub async fn carry_websocket(address: String, (mut written, read): (Written, Read)) {
+pub async fn carry_websocket(address: String, (mut written, read): (ClientLines, ServerLines)) {
     use futures_util::{SinkExt, StreamExt};
     use tokio_tungstenite::{
         client_async,
@@ -217,7 +221,7 @@ pub async fn carry_websocket(address: String, (mut written, read): (Written, Rea
     let hearing = async move {
         while let Some(Ok(frame)) = frames_in.next().await {
             match frame {
-                Message::Text(message) => read.tell(message.as_bytes()).await,
+                Message::Text(message) => read.send_line(message.as_bytes()).await,
                 Message::Binary(_) => panic!("a binary frame"),
                 _ => {}
             }

@@ -1,26 +1,26 @@
 //! The cases, as one table.
 
-mod asks;
 mod basics;
-mod life;
-mod listens;
+mod in_flight_calls;
 mod load;
 mod malformed;
-mod running;
+mod server_requests;
+mod shutdown;
+mod subscriptions;
 
 use std::{future::Future, pin::Pin};
 
-use crate::bed::{Bed, LINES, Transport};
+use crate::harness::{Harness, LINES, Transport};
 
 /// Something a client does, and what must come of it.
 pub struct Case {
     pub name: &'static str,
-    pub run: fn(Bed, &'static str) -> Running,
+    pub run: fn(Harness, &'static str) -> CaseFuture,
     pub transports: &'static [Transport],
     pub revisions: &'static [&'static str],
 }
 
-pub type Running = Pin<Box<dyn Future<Output = ()>>>;
+pub type CaseFuture = Pin<Box<dyn Future<Output = ()>>>;
 
 const EVERY: &[&str] = &["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"];
 const LEGACY: &[&str] = &["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
@@ -91,7 +91,7 @@ macro_rules! cases {
     ($($module:ident { $($(#[$when:meta])* $case:ident $transports:ident $revisions:ident,)* })*) => {
         pub static CASES: &[Case] = &[$($($(#[$when])* Case {
             name: concat!(stringify!($module), "::", stringify!($case)),
-            run: |bed, revision| Box::pin($module::$case(bed, revision)),
+            run: |harness, revision| Box::pin($module::$case(harness, revision)),
             transports: $transports,
             revisions: $revisions,
         },)*)*];
@@ -119,7 +119,7 @@ cases! {
         methods_of_another_era_are_unknown EVERYWHERE EVERY,
         ping_is_answered EVERYWHERE LEGACY,
     }
-    running {
+    in_flight_calls {
         progress_comes_in_order_before_the_reply TALKING EVERY,
         progress_is_sent_only_on_request TALKING EVERY,
         logs_come_from_the_level_that_was_asked_for TALKING EVERY,
@@ -130,7 +130,7 @@ cases! {
         a_batch_is_refused_where_there_are_none EVERYWHERE NO_BATCHES,
         a_tool_that_shows_no_life_times_out MEMORY ERAS,
     }
-    asks {
+    server_requests {
         a_form_is_filled_in TALKING FORMS,
         a_form_is_filled_in JSON MODERN,
         a_decline_and_a_cancel_are_different_answers TALKING FORMS,
@@ -145,7 +145,7 @@ cases! {
         a_question_of_a_cancelled_call_is_taken_back TALKING LEGACY,
         a_client_that_leaves_ends_open_questions TALKING LEGACY,
     }
-    listens {
+    subscriptions {
         a_changed_list_is_told TALKING EVERY,
         resource_updates_reach_their_subscribers TALKING EVERY,
         a_listen_can_be_cancelled TALKING MODERN,
@@ -169,7 +169,7 @@ cases! {
         memory_stays_flat_over_ten_thousand_calls STDIO ERAS,
         a_client_that_does_not_read_holds_the_handler_back SHARED ERAS,
     }
-    life {
+    shutdown {
         calls_under_way_are_finished_when_the_client_closes LINES ERAS,
         calls_under_way_are_finished_when_the_server_stops TALKING ERAS,
         both_eras_share_one_stream EVERYWHERE EVERY,

@@ -8,13 +8,13 @@ use tokio::{
     time::timeout,
 };
 
-use crate::bed::{PATIENCE, Reader, Writer};
+use crate::harness::{PATIENCE, Reader, Writer};
 
 /// The modern revision; every other opens with a handshake.
 pub const MODERN: &str = "2026-07-28";
 
 /// How the client answers what it is asked: the method and its parameters, to the result.
-pub type ClientHandler = fn(&str, &Value) -> Value;
+pub type AnswerFn = fn(&str, &Value) -> Value;
 
 pub struct Client {
     reader: Lines<BufReader<Reader>>,
@@ -22,7 +22,7 @@ pub struct Client {
     pub revision: &'static str,
     pub capabilities: Value,
     pub log_level: Option<&'static str>,
-    pub answer: ClientHandler,
+    pub answer: AnswerFn,
     /// What came that was no reply, in order.
     pub notifications: Vec<Value>,
     next_id: u64,
@@ -168,7 +168,7 @@ impl Client {
                     None => Ok(message["result"].clone()),
                 };
             }
-            self.told(message).await;
+            self.handle_incoming(message).await;
         }
     }
 
@@ -180,11 +180,11 @@ impl Client {
             }
             let message = self.receive().await.unwrap_or_else(|| panic!("no {method}"));
             assert!(!message["method"].is_null(), "a reply nobody waits for: {message}");
-            self.told(message).await;
+            self.handle_incoming(message).await;
         }
     }
 
-    async fn told(&mut self, message: Value) {
+    async fn handle_incoming(&mut self, message: Value) {
         match message.get("id") {
             None => self.notifications.push(message),
             Some(id) => {
@@ -217,7 +217,7 @@ impl Client {
     }
 
     /// Sends something that has no answer, to whoever may be gone.
-    pub async fn nudge(&mut self) {
+    pub async fn notify_if_open(&mut self) {
         let nothing = json!({"jsonrpc": "2.0", "method": "notifications/whatever"});
         if let Some(writer) = &mut self.writer {
             let _ = writer.write_all(format!("{nothing}\n").as_bytes()).await;

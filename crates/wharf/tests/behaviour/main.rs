@@ -5,10 +5,10 @@
 #![allow(unreachable_pub, reason = "nothing outside a test reaches into it")]
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod bed;
 mod bridge;
 mod cases;
 mod client;
+mod harness;
 mod server;
 mod web;
 
@@ -17,15 +17,15 @@ use std::process::ExitCode;
 use libtest_mimic::{Arguments, Trial};
 
 use crate::{
-    bed::Bed,
     cases::{CASES, Case},
+    harness::Harness,
 };
 
 fn main() -> ExitCode {
     match std::env::args().nth(1).as_deref() {
-        Some("--serve") => runtime().block_on(bed::serve_stdio()),
-        Some("--serve-on-one-thread") => one_thread().block_on(bed::serve_stdio()),
-        Some("--parent") => bed::be_a_parent(),
+        Some("--serve") => runtime().block_on(harness::serve_stdio()),
+        Some("--serve-on-one-thread") => one_thread().block_on(harness::serve_stdio()),
+        Some("--parent") => harness::run_parent_process(),
         _ => {
             let trials = CASES.iter().flat_map(trials).collect();
             return libtest_mimic::run(&Arguments::from_args(), trials).exit_code();
@@ -41,7 +41,7 @@ fn trials(case: &'static Case) -> impl Iterator<Item = Trial> {
             let name = format!("{}/{transport:?}/{revision}", case.name);
             Trial::test(name, move || {
                 runtime().block_on(async {
-                    (case.run)(Bed::start(transport).await, revision).await;
+                    (case.run)(Harness::start(transport).await, revision).await;
                 });
                 Ok(())
             })

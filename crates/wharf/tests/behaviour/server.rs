@@ -15,7 +15,7 @@ use wharf::{
     server::{CallLimits, Limits, LineLimits, MessageLimits},
 };
 
-use crate::bed::PATIENCE;
+use crate::harness::PATIENCE;
 
 /// How long a line may be here.
 pub const LONGEST: usize = 1 << 20;

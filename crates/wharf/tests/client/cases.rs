@@ -1,23 +1,23 @@
 //! The cases, as one table.
 
-mod answers;
 mod basics;
-mod life;
-mod listens;
+mod server_requests;
+mod shutdown;
+mod subscriptions;
 
 use std::{future::Future, pin::Pin};
 
-use crate::bed::{Bed, FOUND_OUT, Route};
+use crate::harness::{FOUND_OUT, Harness, Route};
 
 /// Something our client does, and what must come of it.
 pub struct Case {
     pub name: &'static str,
-    pub run: fn(Bed) -> Running,
+    pub run: fn(Harness) -> CaseFuture,
     pub routes: &'static [Route],
     pub revisions: &'static [&'static str],
 }
 
-pub type Running = Pin<Box<dyn Future<Output = ()>>>;
+pub type CaseFuture = Pin<Box<dyn Future<Output = ()>>>;
 
 const EVERY: &[&str] =
     &["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28", FOUND_OUT];
@@ -59,7 +59,7 @@ macro_rules! cases {
     ($($module:ident::$name:ident $routes:ident $revisions:ident;)*) => {
         &[$(Case {
             name: stringify!($name),
-            run: |bed| Box::pin($module::$name(bed)),
+            run: |harness| Box::pin($module::$name(harness)),
             routes: $routes,
             revisions: $revisions,
         },)*]
@@ -80,21 +80,21 @@ pub static CASES: &[Case] = cases! {
     basics::progress_and_logs_arrive_before_the_end EVERYWHERE EVERY;
     basics::a_ping_and_any_request_are_answered EVERYWHERE EVERY;
     basics::many_calls_at_once_get_their_own_answers EVERYWHERE ERAS;
-    answers::a_form_is_filled_in DIRECT FORMS;
-    answers::a_form_may_be_declined DIRECT FORMS;
-    answers::two_questions_at_once_are_answered DIRECT FORMS;
-    answers::an_effect_happens_once_however_many_rounds DIRECT FORMS;
-    answers::resources_and_prompts_may_ask DIRECT FORMS;
-    answers::a_page_is_visited DIRECT URLS;
-    answers::a_model_is_asked DIRECT EVERY;
-    answers::roots_are_listed DIRECT EVERY;
-    answers::no_consent_prompt_without_a_terminal DIRECT FORMS;
-    answers::an_answer_that_does_not_fit_its_form_fails_the_call DIRECT FORMS;
-    listens::a_change_of_the_tools_is_heard EVERYWHERE EVERY;
-    listens::a_resource_is_followed EVERYWHERE EVERY;
-    life::a_call_that_is_dropped_is_cancelled_there EVERYWHERE ERAS;
-    life::a_call_that_is_silent_too_long_ends DIRECT ERAS;
-    life::a_closed_client_says_so EVERYWHERE ERAS;
-    life::a_crashed_server_is_started_again CHILD ERAS;
-    life::a_server_ends_with_its_client CHILD LEGACY;
+    server_requests::a_form_is_filled_in DIRECT FORMS;
+    server_requests::a_form_may_be_declined DIRECT FORMS;
+    server_requests::two_questions_at_once_are_answered DIRECT FORMS;
+    server_requests::an_effect_happens_once_however_many_rounds DIRECT FORMS;
+    server_requests::resources_and_prompts_may_ask DIRECT FORMS;
+    server_requests::a_page_is_visited DIRECT URLS;
+    server_requests::a_model_is_asked DIRECT EVERY;
+    server_requests::roots_are_listed DIRECT EVERY;
+    server_requests::no_consent_prompt_without_a_terminal DIRECT FORMS;
+    server_requests::an_answer_that_does_not_fit_its_form_fails_the_call DIRECT FORMS;
+    subscriptions::a_change_of_the_tools_is_heard EVERYWHERE EVERY;
+    subscriptions::a_resource_is_followed EVERYWHERE EVERY;
+    shutdown::a_call_that_is_dropped_is_cancelled_there EVERYWHERE ERAS;
+    shutdown::a_call_that_is_silent_too_long_ends DIRECT ERAS;
+    shutdown::a_closed_client_says_so EVERYWHERE ERAS;
+    shutdown::a_crashed_server_is_started_again CHILD ERAS;
+    shutdown::a_server_ends_with_its_client CHILD LEGACY;
 };

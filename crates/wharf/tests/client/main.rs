@@ -5,8 +5,8 @@
 #![allow(unreachable_pub, reason = "nothing outside a test reaches into it")]
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod bed;
 mod cases;
+mod harness;
 #[path = "../behaviour/server.rs"]
 mod server;
 
@@ -15,13 +15,13 @@ use std::process::ExitCode;
 use libtest_mimic::{Arguments, Trial};
 
 use crate::{
-    bed::Bed,
     cases::{CASES, Case},
+    harness::Harness,
 };
 
 fn main() -> ExitCode {
     if std::env::args().nth(1).as_deref() == Some("--serve") {
-        runtime().block_on(bed::serve_stdio());
+        runtime().block_on(harness::serve_stdio());
         return ExitCode::SUCCESS;
     }
     let trials = CASES.iter().flat_map(trials).collect();
@@ -36,7 +36,7 @@ fn trials(case: &'static Case) -> impl Iterator<Item = Trial> {
             let name = format!("{}/{route:?}/{revision}", case.name);
             Trial::test(name, move || {
                 runtime().block_on(async {
-                    (case.run)(Bed::start(route, revision).await).await;
+                    (case.run)(Harness::start(route, revision).await).await;
                 });
                 Ok(())
             })

@@ -2,20 +2,20 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 #![allow(unreachable_pub, reason = "nothing outside a test reaches into it")]
 
-mod dump;
 mod node;
 #[path = "../../../wharf-store/tests/redis/server.rs"]
 #[allow(dead_code, reason = "other tests need more of it")]
 mod redis;
+mod store_dump;
 mod stores;
 
 use serde_json::{Value, json};
 use wharf::{Server, server::KeyRing, store};
 
 use crate::{
-    dump::{Monitor, all_files, is_in},
     node::{Client, Node},
     redis::RedisServer,
+    store_dump::{Monitor, all_files, is_in},
 };
 
 const KEY: &str = "11";
@@ -83,7 +83,7 @@ async fn a_redis_store_has_no_plaintext() {
         let redis = RedisServer::start();
         let monitor = Monitor::start(redis.port);
         let (client, task) = talk(&redis, key).await;
-        let (heard, kept) = (monitor.stop(), dump::everything(redis.port));
+        let (heard, kept) = (monitor.stop(), store_dump::everything(redis.port));
         assert!(is_in(&kept, &task), "the dump is of what was kept");
         for secret in SECRETS {
             let found = (is_in(&heard, secret), is_in(&kept, secret));

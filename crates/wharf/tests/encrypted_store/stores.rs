@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use wharf_model::{ErrorKind, Events, PutResult, Record, Retention, Stores};
+use wharf_model::{AttachResult, ErrorKind, Events, Record, Retention, Stores};
 use wharf_store::{contract, memory_stores, sealed};
 
 use crate::{KEY, OTHER, keys};
@@ -51,19 +51,19 @@ async fn records_of_another_store_do_not_decrypt() {
     for id in ["a", "b", "c"] {
         assert!(own.tasks.insert(record(id, "alice"), 9).await.unwrap());
     }
-    assert_eq!(own.tasks.keep("a", 0, "buy", b"bought".into()).await, Ok(PutResult::Kept));
-    let known = PutResult::Known(b"bought".into());
-    assert_eq!(own.tasks.keep("a", 0, "buy", b"again".into()).await, Ok(known));
-    let value = bare.tasks.kept("a").await.unwrap().remove("buy").unwrap();
+    assert_eq!(own.tasks.attach("a", 0, "buy", b"bought".into()).await, Ok(AttachResult::Attached));
+    let known = AttachResult::Exists(b"bought".into());
+    assert_eq!(own.tasks.attach("a", 0, "buy", b"again".into()).await, Ok(known));
+    let value = bare.tasks.attachments("a").await.unwrap().remove("buy").unwrap();
     assert_ne!(value, b"bought");
-    bare.tasks.keep("b", 0, "buy", value.clone()).await.unwrap();
-    bare.tasks.keep("c", 0, "pay", value).await.unwrap();
+    bare.tasks.attach("b", 0, "buy", value.clone()).await.unwrap();
+    bare.tasks.attach("c", 0, "pay", value).await.unwrap();
     // What was done never looks as if it were yet to be done.
     for id in ["b", "c"] {
-        assert_eq!(own.tasks.kept(id).await.unwrap_err().kind, ErrorKind::InternalError);
+        assert_eq!(own.tasks.attachments(id).await.unwrap_err().kind, ErrorKind::InternalError);
     }
-    assert_eq!(own.tasks.keep("b", 0, "buy", b"x".into()).await, Ok(PutResult::Lost));
-    assert_eq!(other.tasks.keep("a", 0, "buy", b"x".into()).await, Ok(PutResult::Lost));
+    assert_eq!(own.tasks.attach("b", 0, "buy", b"x".into()).await, Ok(AttachResult::Lost));
+    assert_eq!(other.tasks.attach("a", 0, "buy", b"x".into()).await, Ok(AttachResult::Lost));
 }
 
 #[tokio::test]
@@ -126,14 +126,14 @@ async fn as_many_events_are_kept_as_without_a_key() {
 #[tokio::test]
 async fn only_nodes_with_the_same_key_exchange_messages() {
     #[derive(Default)]
-    struct Heard(std::sync::Mutex<Vec<Vec<u8>>>);
-    impl wharf_model::BusSubscriber for Heard {
+    struct ReceivedMessages(std::sync::Mutex<Vec<Vec<u8>>>);
+    impl wharf_model::BusSubscriber for ReceivedMessages {
         fn hear(&self, _: &str, message: &[u8]) {
             self.0.lock().unwrap().push(message.to_vec());
         }
     }
     let [bare, own, other] = three();
-    let ears: [Arc<Heard>; 3] = Default::default();
+    let ears: [Arc<ReceivedMessages>; 3] = Default::default();
     let _hearing: Vec<_> = [&bare, &own, &other]
         .into_iter()
         .zip(&ears)

@@ -2,22 +2,26 @@
 
 use serde_json::{Value, json};
 
-use crate::endless::held;
-use crate::played::{Act, Asked, Played, builder, http_json, in_time, tool, upright_http};
+use crate::scripted_server::{
+    Action, ReceivedRequest, ScriptedServer, builder, default_http_reply, http_json, in_time, tool,
+};
+use crate::unbounded_messages::held;
 
-fn page(asked: &Asked, tools: Vec<Value>, next: Option<&str>) -> Act {
+fn page(asked: &ReceivedRequest, tools: Vec<Value>, next: Option<&str>) -> Action {
     let mut result = json!({"resultType": "complete", "ttlMs": 0, "cacheScope": "public"});
     result["tools"] = tools.into();
     if let Some(next) = next {
         result["nextCursor"] = next.into();
     }
-    Act::Say(http_json(200, &asked.reply(result)))
+    Action::Say(http_json(200, &asked.reply(result)))
 }
 
-async fn listed(play: impl Fn(&Asked) -> Act + Send + Sync + 'static) -> (Played, String) {
-    let server = Played::http(move |asked| match asked.method() {
+async fn listed(
+    play: impl Fn(&ReceivedRequest) -> Action + Send + Sync + 'static,
+) -> (ScriptedServer, String) {
+    let server = ScriptedServer::http(move |asked| match asked.method() {
         "tools/list" => play(asked),
-        _ => upright_http(asked),
+        _ => default_http_reply(asked),
     });
     let server = server.await;
     let client = in_time(builder().connect(server.url())).await.unwrap();
@@ -27,8 +31,9 @@ async fn listed(play: impl Fn(&Asked) -> Act + Send + Sync + 'static) -> (Played
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cursor_that_leads_to_itself() {
-    let one =
-        |asked: &Asked| page(asked, vec![tool("t", json!({"type": "object"}))], Some("again"));
+    let one = |asked: &ReceivedRequest| {
+        page(asked, vec![tool("t", json!({"type": "object"}))], Some("again"))
+    };
     let (server, error) = listed(one).await;
     assert!(error.contains("cursor"), "{error}");
     assert!(server.methods().len() < 10);
@@ -86,7 +91,7 @@ async fn a_million_tools_at_once() {
         let at = reply.find("[]").expect("the tools") + 1;
         reply.insert_str(at, tools.trim_end_matches(','));
         let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ";
-        Act::Say(format!("{head}{}\r\n\r\n{reply}", reply.len()).into_bytes())
+        Action::Say(format!("{head}{}\r\n\r\n{reply}", reply.len()).into_bytes())
     })
     .await;
     assert!(error.contains("100000"), "{error}");

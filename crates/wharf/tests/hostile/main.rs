@@ -3,12 +3,12 @@
 #![allow(unreachable_pub, reason = "nothing outside a test reaches into it")]
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod dense;
-mod endless;
+mod era_detection;
 mod lists;
-mod played;
-mod probes;
+mod memory_amplification;
 mod redirects;
 mod schemas;
-mod silence;
+mod scripted_server;
+mod silent_servers;
 mod tasks;
+mod unbounded_messages;

@@ -2,10 +2,10 @@
 
 use std::sync::{Arc, Mutex};
 
-use crate::played::{Act, Played, builder, in_time, upright_http};
+use crate::scripted_server::{Action, ScriptedServer, builder, default_http_reply, in_time};
 
-fn to(url: &str, status: u16) -> Act {
-    Act::Say(
+fn to(url: &str, status: u16) -> Action {
+    Action::Say(
         format!("HTTP/1.1 {status} Elsewhere\r\nlocation: {url}\r\ncontent-length: 0\r\n\r\n")
             .into_bytes(),
     )
@@ -13,10 +13,10 @@ fn to(url: &str, status: u16) -> Act {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn another_origin_gets_nothing() {
-    let thief = Played::http(upright_http).await;
+    let thief = ScriptedServer::http(default_http_reply).await;
     for status in [301, 302, 303, 307, 308] {
         let url = thief.url();
-        let server = Played::http(move |_| to(&url, status)).await;
+        let server = ScriptedServer::http(move |_| to(&url, status)).await;
         let secret = builder().header("authorization", "Bearer secret").header("x-key", "secret");
         let error = in_time(secret.connect(server.url())).await.unwrap_err();
         assert!(error.message.contains("redirect"), "{status}: {error}");
@@ -26,11 +26,11 @@ async fn another_origin_gets_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn another_origin_gets_nothing_later_either() {
-    let thief = Played::http(upright_http).await;
+    let thief = ScriptedServer::http(default_http_reply).await;
     let url = thief.url();
-    let server = Played::http(move |asked| match asked.method() {
+    let server = ScriptedServer::http(move |asked| match asked.method() {
         "tools/call" => to(&url, 307),
-        _ => upright_http(asked),
+        _ => default_http_reply(asked),
     });
     let server = server.await;
     let secret = builder().header("authorization", "Bearer secret");
@@ -44,9 +44,9 @@ async fn another_origin_gets_nothing_later_either() {
 async fn another_place_of_the_same_origin_is_found() {
     let own = Arc::new(Mutex::new(String::new()));
     let address = own.clone();
-    let server = Played::http(move |asked| match asked.path.as_str() {
+    let server = ScriptedServer::http(move |asked| match asked.path.as_str() {
         "/mcp" => to(&format!("http://{}/moved", address.lock().unwrap()), 307),
-        _ => upright_http(asked),
+        _ => default_http_reply(asked),
     });
     let server = server.await;
     own.lock().unwrap().clone_from(&server.address);
@@ -59,7 +59,7 @@ async fn another_place_of_the_same_origin_is_found() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn redirect_loops_are_detected() {
-    let server = Played::http(|_| to("/mcp", 307)).await;
+    let server = ScriptedServer::http(|_| to("/mcp", 307)).await;
     let error = in_time(builder().connect(server.url())).await.unwrap_err();
     assert!(error.message.contains("redirect"), "{error}");
     assert!(server.asked.lock().unwrap().len() < 30);

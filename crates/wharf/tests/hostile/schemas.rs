@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::played::{Act, Played, builder, http_json, in_time, upright_http};
+use crate::scripted_server::{
+    Action, ScriptedServer, builder, default_http_reply, http_json, in_time,
+};
 
 /// Schemas that are deep, wide, circular, slow to match, or elsewhere.
 fn bombs(elsewhere: &str) -> Vec<(&'static str, Value)> {
@@ -25,7 +27,7 @@ fn bombs(elsewhere: &str) -> Vec<(&'static str, Value)> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_schema_does_no_harm() {
-    let canary = Played::http(upright_http).await;
+    let canary = ScriptedServer::http(default_http_reply).await;
     let text = format!("{}!", "a".repeat(40));
     let structured = json!({"text": text, "next": {"next": {"next": {}}}});
     let bombs = bombs(&canary.url());
@@ -38,20 +40,20 @@ async fn a_schema_does_no_harm() {
             json!({"name": name, "inputSchema": input, "outputSchema": schema})
         })
         .collect();
-    let server = Played::http(move |asked| match asked.method() {
-        "tools/list" => Act::Say(http_json(
+    let server = ScriptedServer::http(move |asked| match asked.method() {
+        "tools/list" => Action::Say(http_json(
             200,
             &asked.reply(json!({
                 "resultType": "complete", "ttlMs": 1000, "cacheScope": "public", "tools": tools,
             })),
         )),
-        "tools/call" => Act::Say(http_json(
+        "tools/call" => Action::Say(http_json(
             200,
             &asked.reply(json!({
                 "resultType": "complete", "content": [], "structuredContent": structured,
             })),
         )),
-        _ => upright_http(asked),
+        _ => default_http_reply(asked),
     });
     let server = server.await;
     let client = in_time(builder().connect(server.url())).await.unwrap();

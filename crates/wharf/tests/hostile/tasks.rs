@@ -15,7 +15,9 @@ use wharf::{
     model::ElicitResult,
 };
 
-use crate::played::{Act, Asked, Played, builder, http_json, in_time, line, tool};
+use crate::scripted_server::{
+    Action, ReceivedRequest, ScriptedServer, builder, http_json, in_time, line, tool,
+};
 
 /// A task with these members in place of the usual ones.
 fn task(members: Value) -> Value {
@@ -28,7 +30,7 @@ fn task(members: Value) -> Value {
 }
 
 /// What a modern server says whose task begins as `first`, and then looks as `look` says.
-fn modern(asked: &Asked, first: &Value, look: &dyn Fn() -> Value) -> Option<Value> {
+fn modern(asked: &ReceivedRequest, first: &Value, look: &dyn Fn() -> Value) -> Option<Value> {
     let of = |mut result: Value, kind: &str| {
         result["resultType"] = kind.into();
         asked.reply(result)
@@ -49,10 +51,13 @@ fn modern(asked: &Asked, first: &Value, look: &dyn Fn() -> Value) -> Option<Valu
     }
 }
 
-async fn modern_lines(first: Value, look: impl Fn() -> Value + Send + Sync + 'static) -> Played {
-    Played::lines(move |asked| match modern(asked, &first, &look) {
-        Some(reply) => Act::Say(line(&reply)),
-        None => Act::Nothing,
+async fn modern_lines(
+    first: Value,
+    look: impl Fn() -> Value + Send + Sync + 'static,
+) -> ScriptedServer {
+    ScriptedServer::lines(move |asked| match modern(asked, &first, &look) {
+        Some(reply) => Action::Say(line(&reply)),
+        None => Action::Nothing,
     })
     .await
 }
@@ -61,12 +66,12 @@ fn hasty() -> ClientBuilder {
     builder().total(Duration::from_secs(2))
 }
 
-fn count(server: &Played, method: &str) -> usize {
+fn count(server: &ScriptedServer, method: &str) -> usize {
     server.methods().iter().filter(|it| *it == method).count()
 }
 
 /// Tells when the server has been asked for `method`.
-async fn asked_for(server: &Played, method: &str) {
+async fn asked_for(server: &ScriptedServer, method: &str) {
     while count(server, method) == 0 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -130,7 +135,7 @@ async fn questions_that_never_end_are_not_answered_for_ever() {
     };
     let server = modern_lines(task(json!({})), look).await;
     let answers = ClientHandlerBuilder::new().elicit(async |_| Ok(ElicitResult::decline()));
-    let client = in_time(builder().answers(answers).connect(server.lines_url())).await.unwrap();
+    let client = in_time(builder().handler(answers).connect(server.lines_url())).await.unwrap();
     let error = in_time(client.call("t", ())).await.unwrap_err();
     assert!(error.message.contains("more than 8 times"), "{error}");
     assert!(count(&server, "tasks/update") <= 8);
@@ -139,12 +144,13 @@ async fn questions_that_never_end_are_not_answered_for_ever() {
 #[tokio::test]
 async fn headers_name_the_task() {
     let done = task(json!({"status": "completed", "result": {"content": []}}));
-    let server =
-        Played::http(move |asked| match modern(asked, &task(json!({})), &|| done.clone()) {
-            Some(reply) => Act::Say(http_json(200, &reply)),
-            None => Act::Say(b"HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n".to_vec()),
-        })
-        .await;
+    let server = ScriptedServer::http(move |asked| {
+        match modern(asked, &task(json!({})), &|| done.clone()) {
+            Some(reply) => Action::Say(http_json(200, &reply)),
+            None => Action::Say(b"HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n".to_vec()),
+        }
+    })
+    .await;
     let client = in_time(hasty().connect(server.url())).await.unwrap();
     in_time(client.call("t", ())).await.unwrap();
     let asked = server.asked.lock().unwrap();
@@ -159,7 +165,7 @@ async fn headers_name_the_task() {
 }
 
 /// What a server of 2025-11-25 says whose one tool runs only as a task.
-fn legacy(asked: &Asked, look: &Value, result: Option<Value>) -> Option<Value> {
+fn legacy(asked: &ReceivedRequest, look: &Value, result: Option<Value>) -> Option<Value> {
     let failed = |code: i32| {
         json!({"jsonrpc": "2.0", "id": asked.message["id"],
             "error": {"code": code, "message": "no"}})
@@ -195,10 +201,10 @@ fn legacy_task(status: &str) -> Value {
 async fn a_legacy_tool_that_refuses_plain_calls_is_called_as_a_task() {
     let result = json!({"content": [{"type": "text", "text": "fetched"}],
         "_meta": {"io.modelcontextprotocol/related-task": {"taskId": "t-1"}}});
-    let server = Played::lines(move |asked| {
+    let server = ScriptedServer::lines(move |asked| {
         match legacy(asked, &legacy_task("completed"), Some(result.clone())) {
-            Some(reply) => Act::Say(line(&reply)),
-            None => Act::Nothing,
+            Some(reply) => Action::Say(line(&reply)),
+            None => Action::Nothing,
         }
     })
     .await;
@@ -211,11 +217,12 @@ async fn a_legacy_tool_that_refuses_plain_calls_is_called_as_a_task() {
 #[tokio::test]
 async fn a_result_that_never_comes_is_not_waited_for_without_end() {
     for status in ["completed", "input_required", "failed", "working"] {
-        let server = Played::lines(move |asked| match legacy(asked, &legacy_task(status), None) {
-            Some(reply) => Act::Say(line(&reply)),
-            None => Act::Nothing,
-        })
-        .await;
+        let server =
+            ScriptedServer::lines(move |asked| match legacy(asked, &legacy_task(status), None) {
+                Some(reply) => Action::Say(line(&reply)),
+                None => Action::Nothing,
+            })
+            .await;
         let client = in_time(hasty().connect(server.lines_url())).await.unwrap();
         let error = in_time(client.call("t", ())).await.unwrap_err();
         assert_eq!(error.kind, ErrorKind::RequestTimeout, "{status}: {error}");

@@ -6,7 +6,7 @@
 #[allow(dead_code, reason = "shared with the proxy's own tests")]
 mod idp;
 mod pages;
-mod person;
+mod user_agent;
 
 use std::sync::{Arc, atomic::Ordering};
 
@@ -25,7 +25,7 @@ use wharf::{
 
 use self::{
     idp::{ID, Idp, SECRET},
-    person::Person,
+    user_agent::TestUserAgent,
 };
 
 /// Who is calling, here and at the provider.
@@ -70,9 +70,9 @@ async fn a_client_logs_in_and_requests_missing_scopes() {
     for pin in ["2025-06-18", "2026-07-28"] {
         let idp = Idp::start().await;
         let public = serve(&idp).await;
-        let person = Arc::new(Person::new(&idp, "alice"));
+        let person = Arc::new(TestUserAgent::new(&idp, "alice"));
         let auth = Auth::code(person.clone()).name("Tug");
-        let client = Client::builder().pin(pin.parse().unwrap()).auth(auth);
+        let client = Client::builder().protocol_version(pin.parse().unwrap()).auth(auth);
         let client = client.connect(format!("{public}/mcp")).await.unwrap();
         let who = client.call("whoami", ()).await.unwrap();
         let who = serde_json::to_value(&who).unwrap()["content"][0]["text"].clone();
@@ -95,7 +95,7 @@ async fn a_login_without_consent_is_rejected() {
     let public = serve(&idp).await;
     let client = Client::builder().connect(format!("{public}/mcp")).await;
     assert!(client.is_err());
-    let person = Arc::new(Person::new(&idp, "alice").who_says_no());
+    let person = Arc::new(TestUserAgent::new(&idp, "alice").who_says_no());
     let client = Client::builder().auth(Auth::code(person.clone()));
     let error = client.connect(format!("{public}/mcp")).await.unwrap_err();
     assert_eq!(person.visits.load(Ordering::SeqCst), 1);

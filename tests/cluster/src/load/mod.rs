@@ -150,7 +150,7 @@ impl Load {
                 .era(era)
                 .header("authorization", format!("Bearer {who}"))
                 .timeout(Duration::from_secs(20))
-                .answers(answers);
+                .handler(answers);
             match client.connect(self.url.as_str()).await {
                 Ok(client) => return Some(client),
                 Err(error) if Instant::now() > self.end + SETTLE_TIMEOUT => {

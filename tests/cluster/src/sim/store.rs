@@ -7,7 +7,7 @@ use std::{
 };
 
 use wharf_model::{
-    BoxFuture, Error, ErrorKind, PutResult, Record, RecordStore, Sharing, Stored, Stores,
+    AttachResult, BoxFuture, Error, ErrorKind, Record, RecordStore, Sharing, Stored, Stores,
 };
 use wharf_store::{MemoryEvents, MemoryNonces, MemoryRates, MemoryRecords};
 
@@ -147,14 +147,14 @@ impl RecordStore for RemoteRecords {
         self.there(move |store| store.due(limit))
     }
 
-    fn keep(&self, id: &str, fence: u64, name: &str, value: Vec<u8>) -> Stored<PutResult> {
+    fn attach(&self, id: &str, fence: u64, name: &str, value: Vec<u8>) -> Stored<AttachResult> {
         let (id, name) = (id.to_owned(), name.to_owned());
-        self.there(move |store| store.keep(&id, fence, &name, value))
+        self.there(move |store| store.attach(&id, fence, &name, value))
     }
 
-    fn kept(&self, id: &str) -> Stored<BTreeMap<String, Vec<u8>>> {
+    fn attachments(&self, id: &str) -> Stored<BTreeMap<String, Vec<u8>>> {
         let id = id.to_owned();
-        self.there(move |store| store.kept(&id))
+        self.there(move |store| store.attachments(&id))
     }
 
     fn sweep(&self, limit: usize) -> Stored<usize> {

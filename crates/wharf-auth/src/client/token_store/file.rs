@@ -35,7 +35,7 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(90);
 ///
 /// let folder = std::env::temp_dir().join(format!("wharf-doc-{}", std::process::id()));
 /// let token_store = FileTokenStore::at(folder.join("logins.json"));
-/// assert!(!token_store.is_sealed());
+/// assert!(!token_store.is_encrypted());
 /// ```
 #[derive(Clone, Debug)]
 pub struct FileTokenStore {
@@ -89,7 +89,7 @@ impl FileTokenStore {
 
     /// Returns true if the file is encrypted.
     #[must_use]
-    pub fn is_sealed(&self) -> bool {
+    pub fn is_encrypted(&self) -> bool {
         self.token_file().is_ok_and(|token_file| token_file.is_some_and(|it| it.sealed))
     }
 

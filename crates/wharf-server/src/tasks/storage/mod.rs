@@ -10,8 +10,8 @@ use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 use wharf_model::{
-    Bus, Caller, Error, ErrorKind, LogThrottle, Principal, PutResult, Record, RecordStore, Request,
-    Timer,
+    AttachResult, Bus, Caller, Error, ErrorKind, LogThrottle, Principal, Record, RecordStore,
+    Request, Timer,
 };
 
 use crate::{
@@ -168,16 +168,16 @@ impl TaskStore {
         json: &RawValue,
     ) -> Result<StepSaveResult, Error> {
         let value = json.get().as_bytes().to_vec();
-        Ok(match self.store.keep(id, fence, name, value).await? {
-            PutResult::Kept => StepSaveResult::Saved,
-            PutResult::Known(value) => StepSaveResult::AlreadySaved(step(&value)?),
-            PutResult::Lost => StepSaveResult::Lost,
+        Ok(match self.store.attach(id, fence, name, value).await? {
+            AttachResult::Attached => StepSaveResult::Saved,
+            AttachResult::Exists(value) => StepSaveResult::AlreadySaved(step(&value)?),
+            AttachResult::Lost => StepSaveResult::Lost,
         })
     }
 
     /// All stored steps of a task.
     pub(crate) async fn steps(&self, id: &str) -> Result<BTreeMap<String, Box<RawValue>>, Error> {
-        let kept = self.store.kept(id).await?;
+        let kept = self.store.attachments(id).await?;
         let read = |(name, value): (String, Vec<u8>)| step(&value).map(|json| (name, json));
         kept.into_iter().map(read).collect()
     }

@@ -49,14 +49,15 @@ pub(super) enum DetectedMode {
 /// Negotiates the revision. `key` identifies the server in the revision cache.
 pub(super) async fn open(http: &Arc<HttpSender>, key: &str) -> Result<HttpHandshakeResult, Error> {
     let options = &http.options;
-    let remembered = options.revision_cache.get(key).filter(|_| options.pin.is_none());
+    let remembered = options.revision_cache.get(key).filter(|_| options.protocol_version.is_none());
     if let Some(credentials) = &options.credentials {
         // The token store may have to be unlocked by the user: that must not run against a timeout
         // of the server.
         credentials.attach("POST", &http.url.to_string()).await?;
     }
     let client = options.client.clone();
-    let mut negotiation = Negotiation::new(client, TransportKind::Http, options.pin, remembered);
+    let mut negotiation =
+        Negotiation::new(client, TransportKind::Http, options.protocol_version, remembered);
     let mut prober =
         Prober { http, last: HeaderMap::new(), codec: negotiation.codec(), events: None };
     let mut step = negotiation.start();
@@ -76,7 +77,7 @@ pub(super) async fn open(http: &Arc<HttpSender>, key: &str) -> Result<HttpHandsh
                 negotiation.over_events()
             }
             NegotiationStep::Open { codec, info, discovery, supported, then } => {
-                if options.pin.is_none() {
+                if options.protocol_version.is_none() {
                     options.revision_cache.put(key, codec.revision());
                 }
                 let about = server_info(&codec, info, discovery, supported);

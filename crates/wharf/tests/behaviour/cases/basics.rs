@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::{bed::Bed, client::only_text};
+use crate::{client::only_text, harness::Harness};
 
-pub async fn server_info_is_returned(bed: Bed, revision: &'static str) {
-    let (reader, writer) = bed.connect(revision).await;
+pub async fn server_info_is_returned(harness: Harness, revision: &'static str) {
+    let (reader, writer) = harness.connect(revision).await;
     let mut client = crate::client::Client::new(reader, writer, revision);
     let mut result = client.handshake().await;
     if client.is_modern() {
@@ -25,8 +25,8 @@ pub async fn server_info_is_returned(bed: Bed, revision: &'static str) {
     assert_eq!(result["serverInfo"]["title"] == "The server under test", titled, "{result}");
 }
 
-pub async fn a_tool_is_listed_and_called(bed: Bed, revision: &'static str) {
-    let mut client = bed.client(revision).await;
+pub async fn a_tool_is_listed_and_called(harness: Harness, revision: &'static str) {
+    let mut client = harness.client(revision).await;
     let list = client.call("tools/list", json!({})).await;
     let add = &list["tools"][0];
     assert_eq!(add["name"], "add");
@@ -37,8 +37,8 @@ pub async fn a_tool_is_listed_and_called(bed: Bed, revision: &'static str) {
     assert_eq!(client.text("add", json!({"a": 2.0, "b": 3})).await, "5");
 }
 
-pub async fn a_tool_gives_structure(bed: Bed, revision: &'static str) {
-    let mut client = bed.client(revision).await;
+pub async fn a_tool_gives_structure(harness: Harness, revision: &'static str) {
+    let mut client = harness.client(revision).await;
     let knows_structure = revision >= "2025-06-18";
     let list = client.call("tools/list", json!({})).await;
     let weather = list["tools"].as_array().unwrap().iter().find(|t| t["name"] == "weather");
@@ -49,8 +49,8 @@ pub async fn a_tool_gives_structure(bed: Bed, revision: &'static str) {
     assert_eq!(result["structuredContent"] == expected, knows_structure, "{result}");
 }
 
-pub async fn a_tool_gives_contents_of_every_kind(bed: Bed, revision: &'static str) {
-    let mut client = bed.client(revision).await;
+pub async fn a_tool_gives_contents_of_every_kind(harness: Harness, revision: &'static str) {
+    let mut client = harness.client(revision).await;
     let result = client.tool("gallery", json!({})).await;
     let types: Vec<&str> =
         result["content"].as_array().unwrap().iter().map(|c| c["type"].as_str().unwrap()).collect();
@@ -61,37 +61,43 @@ pub async fn a_tool_gives_contents_of_every_kind(bed: Bed, revision: &'static st
     assert_eq!(result["content"][4]["resource"]["text"], "Read me.");
 }
 
-pub async fn a_tool_that_fails_says_so_and_the_next_call_works(bed: Bed, revision: &'static str) {
-    let mut client = bed.client(revision).await;
+pub async fn a_tool_that_fails_says_so_and_the_next_call_works(
+    harness: Harness,
+    revision: &'static str,
+) {
+    let mut client = harness.client(revision).await;
     let result = client.tool("fail", json!({"reason": "no fish"})).await;
     assert_eq!(result["isError"], true);
     assert_eq!(only_text(&result), "no fish");
     assert_eq!(client.text("echo", json!({"text": "on"})).await, "on");
 }
 
-pub async fn a_tool_that_panics_says_so_and_the_next_call_works(bed: Bed, revision: &'static str) {
-    let mut client = bed.client(revision).await;
+pub async fn a_tool_that_panics_says_so_and_the_next_call_works(
+    harness: Harness,
+    revision: &'static str,
+) {
+    let mut client = harness.client(revision).await;
     let result = client.tool("crash", json!({})).await;
     assert_eq!(result["isError"], true);
     assert!(!only_text(&result).contains("secret"), "{result}");
     assert_eq!(client.text("echo", json!({"text": "on"})).await, "on");
 }
 
-pub async fn a_tool_that_blocks_works(bed: Bed, revision: &'static str) {
-    let mut client = bed.client(revision).await;
+pub async fn a_tool_that_blocks_works(harness: Harness, revision: &'static str) {
+    let mut client = harness.client(revision).await;
     let hash = client.text("hash", json!({"text": "wharf"})).await;
     assert_eq!(client.text("hash", json!({"text": "wharf"})).await, hash);
 }
 
-pub async fn an_unknown_tool_is_an_error(bed: Bed, revision: &'static str) {
-    let mut client = bed.client(revision).await;
+pub async fn an_unknown_tool_is_an_error(harness: Harness, revision: &'static str) {
+    let mut client = harness.client(revision).await;
     let error = client.fail("tools/call", json!({"name": "subtract", "arguments": {}})).await;
     assert_eq!(error["code"], -32602);
     assert_eq!(error["message"], "Unknown tool: subtract");
 }
 
-pub async fn arguments_of_the_wrong_type_are_told(bed: Bed, revision: &'static str) {
-    let mut client = bed.client(revision).await;
+pub async fn arguments_of_the_wrong_type_are_told(harness: Harness, revision: &'static str) {
+    let mut client = harness.client(revision).await;
     let call = json!({"name": "add", "arguments": {"a": "two", "b": 3}});
     let text = if revision < "2025-11-25" {
         let error = client.fail("tools/call", call).await;
@@ -106,8 +112,8 @@ pub async fn arguments_of_the_wrong_type_are_told(bed: Bed, revision: &'static s
     assert_eq!(client.text("add", json!({"a": 2, "b": 3})).await, "5");
 }
 
-pub async fn resources_are_listed_and_read(bed: Bed, revision: &'static str) {
-    let mut client = bed.client(revision).await;
+pub async fn resources_are_listed_and_read(harness: Harness, revision: &'static str) {
+    let mut client = harness.client(revision).await;
     let list = client.call("resources/list", json!({})).await;
     let uris: Vec<&str> =
         list["resources"].as_array().unwrap().iter().map(|r| r["uri"].as_str().unwrap()).collect();
@@ -121,8 +127,8 @@ pub async fn resources_are_listed_and_read(bed: Bed, revision: &'static str) {
     assert_eq!(logo["contents"][0], expected);
 }
 
-pub async fn templates_are_listed_and_read(bed: Bed, revision: &'static str) {
-    let mut client = bed.client(revision).await;
+pub async fn templates_are_listed_and_read(harness: Harness, revision: &'static str) {
+    let mut client = harness.client(revision).await;
     let list = client.call("resources/templates/list", json!({})).await;
     assert_eq!(list["resourceTemplates"][0]["uriTemplate"], "test://notes/{name}");
     assert_eq!(list["resourceTemplates"][1]["uriTemplate"], "test://files/{+path}");
@@ -135,16 +141,16 @@ pub async fn templates_are_listed_and_read(bed: Bed, revision: &'static str) {
     }
 }
 
-pub async fn an_unknown_resource_is_an_error(bed: Bed, revision: &'static str) {
-    let mut client = bed.client(revision).await;
+pub async fn an_unknown_resource_is_an_error(harness: Harness, revision: &'static str) {
+    let mut client = harness.client(revision).await;
     let error = client.fail("resources/read", json!({"uri": "test://nowhere"})).await;
     assert_eq!(error["code"], if client.is_modern() { -32602 } else { -32002 });
     assert_eq!(error["data"]["uri"], "test://nowhere");
     assert!(error["message"].as_str().unwrap().contains("test://nowhere"), "{error}");
 }
 
-pub async fn prompts_are_listed_and_got(bed: Bed, revision: &'static str) {
-    let mut client = bed.client(revision).await;
+pub async fn prompts_are_listed_and_got(harness: Harness, revision: &'static str) {
+    let mut client = harness.client(revision).await;
     let list = client.call("prompts/list", json!({})).await;
     assert_eq!(list["prompts"][0]["name"], "greet");
     assert_eq!(list["prompts"][0]["arguments"], json!([{"name": "name", "required": true}]));
@@ -157,8 +163,8 @@ pub async fn prompts_are_listed_and_got(bed: Bed, revision: &'static str) {
     assert_eq!(prompt["messages"][0]["content"]["text"], "Review x in ?.");
 }
 
-pub async fn a_prompt_without_its_argument_is_an_error(bed: Bed, revision: &'static str) {
-    let mut client = bed.client(revision).await;
+pub async fn a_prompt_without_its_argument_is_an_error(harness: Harness, revision: &'static str) {
+    let mut client = harness.client(revision).await;
     let error = client.fail("prompts/get", json!({"name": "greet"})).await;
     assert_eq!(error["code"], -32602);
     assert_eq!(error["data"], json!(["name"]));
@@ -167,8 +173,8 @@ pub async fn a_prompt_without_its_argument_is_an_error(bed: Bed, revision: &'sta
     assert_eq!(error["message"], "Invalid prompt name: grumble");
 }
 
-pub async fn arguments_are_completed(bed: Bed, revision: &'static str) {
-    let mut client = bed.client(revision).await;
+pub async fn arguments_are_completed(harness: Harness, revision: &'static str) {
+    let mut client = harness.client(revision).await;
     for (reference, name, value, expected) in [
         (
             json!({"type": "ref/prompt", "name": "review"}),
@@ -189,8 +195,8 @@ pub async fn arguments_are_completed(bed: Bed, revision: &'static str) {
     }
 }
 
-pub async fn lists_come_in_pages(bed: Bed, revision: &'static str) {
-    let mut client = bed.client(revision).await;
+pub async fn lists_come_in_pages(harness: Harness, revision: &'static str) {
+    let mut client = harness.client(revision).await;
     let whole = client.call("tools/list", json!({})).await;
     assert!(whole.get("nextCursor").is_none());
     let (mut tools, mut params, mut pages) = (Vec::new(), json!({"limit": 4}), 0);
@@ -209,8 +215,8 @@ pub async fn lists_come_in_pages(bed: Bed, revision: &'static str) {
     assert_eq!(error["code"], -32602);
 }
 
-pub async fn methods_of_another_era_are_unknown(bed: Bed, revision: &'static str) {
-    let mut client = bed.client(revision).await;
+pub async fn methods_of_another_era_are_unknown(harness: Harness, revision: &'static str) {
+    let mut client = harness.client(revision).await;
     let others = match client.is_modern() {
         true => &["ping", "logging/setLevel", "resources/subscribe", "tools/guess"][..],
         false => &["tools/guess"],
@@ -221,11 +227,11 @@ pub async fn methods_of_another_era_are_unknown(bed: Bed, revision: &'static str
     }
 }
 
-pub async fn ping_is_answered(bed: Bed, revision: &'static str) {
-    let (reader, writer) = bed.connect(revision).await;
+pub async fn ping_is_answered(harness: Harness, revision: &'static str) {
+    let (reader, writer) = harness.connect(revision).await;
     let mut client = crate::client::Client::new(reader, writer, revision);
-    // Over Streamable HTTP, nothing comes before the session.
-    if !bed.transport.is_streamable() {
+    // Over StreamableHttpBridge HTTP, nothing comes before the session.
+    if !harness.transport.is_streamable() {
         assert_eq!(client.call("ping", json!({})).await, json!({}));
     }
     client.handshake().await;

@@ -10,14 +10,14 @@ use tokio::{
 };
 
 use crate::{
-    bed::{Bed, PATIENCE, Reader, Writer},
     client::{Client, only_text},
+    harness::{Harness, PATIENCE, Reader, Writer},
 };
 
-pub async fn each_of_many_clients_gets_its_own_answers(bed: Bed, revision: &'static str) {
+pub async fn each_of_many_clients_gets_its_own_answers(harness: Harness, revision: &'static str) {
     let mut clients = JoinSet::new();
     for index in 0..64_u64 {
-        let mut client = bed.client(revision).await;
+        let mut client = harness.client(revision).await;
         clients.spawn(async move {
             // Every client uses the same ids; only the nonce tells whose answer it is.
             for round in 0..4 {
@@ -92,28 +92,34 @@ fn echo(index: usize) -> Value {
     json!({"text": index.to_string()})
 }
 
-pub async fn thousands_of_calls_in_a_row_each_get_one_reply(bed: Bed, revision: &'static str) {
+pub async fn thousands_of_calls_in_a_row_each_get_one_reply(
+    harness: Harness,
+    revision: &'static str,
+) {
     // Where each call is a request with headers, there are fewer: it is the same to the server.
-    let count = if bed.transport.is_streamable() { 2_000 } else { 10_000 };
-    let (mut pipe, requests) = pipe(bed.client(revision).await, count, "echo", echo);
+    let count = if harness.transport.is_streamable() { 2_000 } else { 10_000 };
+    let (mut pipe, requests) = pipe(harness.client(revision).await, count, "echo", echo);
     pipe.pump(requests).await;
     pipe.close().await;
 }
 
 /// More calls than may be under way at once: reading stops and goes on, and none is lost.
-pub async fn two_thousand_slow_calls_at_once_each_get_one_reply(bed: Bed, revision: &'static str) {
+pub async fn two_thousand_slow_calls_at_once_each_get_one_reply(
+    harness: Harness,
+    revision: &'static str,
+) {
     let nap = |index: usize| json!({"milliseconds": index % 7, "nonce": index.to_string()});
-    let (mut pipe, requests) = pipe(bed.client(revision).await, 2_000, "nap", nap);
+    let (mut pipe, requests) = pipe(harness.client(revision).await, 2_000, "nap", nap);
     pipe.pump(requests).await;
     pipe.close().await;
 }
 
 /// After a thousand calls, ten thousand more may not raise the peak of the server's memory.
 #[cfg(target_os = "linux")]
-pub async fn memory_stays_flat_over_ten_thousand_calls(bed: Bed, revision: &'static str) {
+pub async fn memory_stays_flat_over_ten_thousand_calls(harness: Harness, revision: &'static str) {
     const MARGIN: u64 = 4 << 10;
-    let (mut pipe, requests) = pipe(bed.client(revision).await, 10_000, "echo", echo);
-    let child = bed.child();
+    let (mut pipe, requests) = pipe(harness.client(revision).await, 10_000, "echo", echo);
+    let child = harness.child();
     let id = child.id().expect("a running child");
     let peak = || {
         let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
@@ -127,13 +133,16 @@ pub async fn memory_stays_flat_over_ten_thousand_calls(bed: Bed, revision: &'sta
     assert!(after < before + MARGIN, "from {before} kB to {after} kB");
 }
 
-pub async fn a_client_that_does_not_read_holds_the_handler_back(bed: Bed, revision: &'static str) {
+pub async fn a_client_that_does_not_read_holds_the_handler_back(
+    harness: Harness,
+    revision: &'static str,
+) {
     const LINES: u64 = 20_000;
-    let mut deaf = bed.client(revision).await;
+    let mut deaf = harness.client(revision).await;
     deaf.log_level = Some("debug");
     let chatter = json!({"name": "chatter", "arguments": {"lines": LINES}});
     let id = deaf.start("tools/call", chatter).await;
-    let mut other = bed.client(revision).await;
+    let mut other = harness.client(revision).await;
     let mut said = [0, 1];
     // Until the handler says nothing more.
     while said[0] != said[1] || said[1] == 0 {

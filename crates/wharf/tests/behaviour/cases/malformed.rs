@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::{bed::Bed, client::Client, server::LONGEST};
+use crate::{client::Client, harness::Harness, server::LONGEST};
 
 /// What is sent, and the code of the error that comes back.
 const MALFORMED: &[(&[u8], i64)] = &[
@@ -24,16 +24,16 @@ const MALFORMED: &[(&[u8], i64)] = &[
 ];
 
 pub async fn a_malformed_message_gets_an_error_and_the_next_one_works(
-    bed: Bed,
+    harness: Harness,
     revision: &'static str,
 ) {
-    let mut client = bed.client(revision).await;
+    let mut client = harness.client(revision).await;
     let deep =
         [b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"x\",\"params\":".as_slice(), &[b'['; 200]];
     let deep = deep.concat();
     let table = MALFORMED.iter().copied();
     for (line, code) in table.chain([(&*deep, -32700)]) {
-        if bed.transport.sends_text() && std::str::from_utf8(line).is_err() {
+        if harness.transport.sends_text() && std::str::from_utf8(line).is_err() {
             continue;
         }
         client.send_bytes(line).await;
@@ -54,16 +54,16 @@ async fn works(client: &mut Client) {
     assert_eq!(client.text("echo", json!({"text": "on"})).await, "on");
 }
 
-pub async fn blank_lines_are_skipped(bed: Bed, revision: &'static str) {
-    let mut client = bed.client(revision).await;
+pub async fn blank_lines_are_skipped(harness: Harness, revision: &'static str) {
+    let mut client = harness.client(revision).await;
     client.send_text("\n\n  \t \n\r\n").await;
     works(&mut client).await;
     client.send_text("\n").await;
     assert!(client.is_quiet().await);
 }
 
-pub async fn carriage_returns_are_tolerated(bed: Bed, revision: &'static str) {
-    let mut client = bed.client(revision).await;
+pub async fn carriage_returns_are_tolerated(harness: Harness, revision: &'static str) {
+    let mut client = harness.client(revision).await;
     let call = json!({"name": "echo", "arguments": {"text": "a\r\nb"}});
     let request = client.request(&json!("r"), "tools/call", call);
     client.send_text(&format!("{request}\r\n")).await;
@@ -72,10 +72,10 @@ pub async fn carriage_returns_are_tolerated(bed: Bed, revision: &'static str) {
 }
 
 pub async fn a_line_that_is_too_long_gets_its_error_and_the_next_works(
-    bed: Bed,
+    harness: Harness,
     revision: &'static str,
 ) {
-    let mut client = bed.client(revision).await;
+    let mut client = harness.client(revision).await;
     let echo = |client: &Client, text: String| {
         let call = json!({"name": "echo", "arguments": {"text": text}});
         client.request(&json!("long"), "tools/call", call).to_string()
@@ -96,8 +96,8 @@ pub async fn a_line_that_is_too_long_gets_its_error_and_the_next_works(
     }
 }
 
-pub async fn a_message_may_come_in_pieces(bed: Bed, revision: &'static str) {
-    let mut client = bed.client(revision).await;
+pub async fn a_message_may_come_in_pieces(harness: Harness, revision: &'static str) {
+    let mut client = harness.client(revision).await;
     let call = json!({"name": "echo", "arguments": {"text": "Grüße aus Århus"}});
     let request = format!("{}\n", client.request(&json!("p"), "tools/call", call));
     for piece in request.as_bytes().chunks(7) {
@@ -108,8 +108,8 @@ pub async fn a_message_may_come_in_pieces(bed: Bed, revision: &'static str) {
     assert_eq!(crate::client::only_text(&result), "Grüße aus Århus");
 }
 
-pub async fn the_last_line_needs_no_newline(bed: Bed, revision: &'static str) {
-    let mut client = bed.client(revision).await;
+pub async fn the_last_line_needs_no_newline(harness: Harness, revision: &'static str) {
+    let mut client = harness.client(revision).await;
     let call = json!({"name": "echo", "arguments": {"text": "bye"}});
     let request = client.request(&json!("b"), "tools/call", call);
     client.send_text(&request.to_string()).await;
@@ -119,8 +119,8 @@ pub async fn the_last_line_needs_no_newline(bed: Bed, revision: &'static str) {
     assert_eq!(client.receive().await, None);
 }
 
-pub async fn a_request_of_a_browser_ends_the_connection(bed: Bed, revision: &'static str) {
-    let (reader, writer) = bed.connect(revision).await;
+pub async fn a_request_of_a_browser_ends_the_connection(harness: Harness, revision: &'static str) {
+    let (reader, writer) = harness.connect(revision).await;
     let mut client = Client::new(reader, writer, revision);
     let call = json!({"name": "echo", "arguments": {"text": "forged"}});
     let forged = client.request(&json!(1), "tools/call", call);

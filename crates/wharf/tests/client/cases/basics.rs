@@ -9,14 +9,14 @@ use wharf::{
     model::{Body, CompletionRef, LogLevel, ResourceContents},
 };
 
-use crate::bed::{Bed, FOUND_OUT, Route, in_time};
+use crate::harness::{FOUND_OUT, Harness, Route, in_time};
 
-pub async fn server_info_is_returned(bed: Bed) {
-    let client = bed.client().await;
+pub async fn server_info_is_returned(harness: Harness) {
+    let client = harness.client().await;
     let about = client.about();
     assert_eq!((&*about.info.name, &*about.info.version), ("behaviour", "1.0.0"));
     assert_eq!(about.discovery.instructions.as_deref(), Some("Try everything."));
-    let expected = match (bed.route, bed.revision) {
+    let expected = match (harness.route, harness.revision) {
         (Route::Local, _) => "",
         (Route::Sse2024, FOUND_OUT) => "2025-11-25",
         (_, FOUND_OUT) => "2026-07-28",
@@ -28,8 +28,8 @@ pub async fn server_info_is_returned(bed: Bed) {
     assert!(can.resources.is_some_and(|it| it.subscribe));
 }
 
-pub async fn lists_are_walked_to_their_end(bed: Bed) {
-    let client = bed.client().await;
+pub async fn lists_are_walked_to_their_end(harness: Harness) {
+    let client = harness.client().await;
     let tools = in_time(client.tools().all()).await.unwrap();
     assert_eq!(tools.len(), 21);
     let add = tools.iter().find(|tool| tool.name == "add").unwrap();
@@ -42,8 +42,8 @@ pub async fn lists_are_walked_to_their_end(bed: Bed) {
     assert_eq!(names, ["greet", "review", "interview"]);
 }
 
-pub async fn a_tool_is_called_with_values_and_gives_values(bed: Bed) {
-    let client = bed.client().await;
+pub async fn a_tool_is_called_with_values_and_gives_values(harness: Harness) {
+    let client = harness.client().await;
     let sum: i64 = in_time(client.call_as("add", args! { a: 1, b: 2 })).await.unwrap();
     assert_eq!(sum, 3);
     let text: String = in_time(client.call_as("echo", args! { text: "12" })).await.unwrap();
@@ -58,8 +58,8 @@ pub async fn a_tool_is_called_with_values_and_gives_values(bed: Bed) {
     assert_eq!((&*weather.city, weather.celsius), ("Łódź", 21.5));
 }
 
-pub async fn a_tool_that_fails_is_a_result_and_for_values_an_error(bed: Bed) {
-    let client = bed.client().await;
+pub async fn a_tool_that_fails_is_a_result_and_for_values_an_error(harness: Harness) {
+    let client = harness.client().await;
     let result = in_time(client.call("fail", args! { reason: "no" })).await.unwrap();
     assert!(result.is_error);
     assert_eq!(result.content, [Content::text("no")]);
@@ -69,13 +69,13 @@ pub async fn a_tool_that_fails_is_a_result_and_for_values_an_error(bed: Bed) {
     assert!(result.is_error && !format!("{result:?}").contains("secret"));
 }
 
-pub async fn unknown_tools_and_arguments_are_told(bed: Bed) {
-    let client = bed.client().await;
+pub async fn unknown_tools_and_arguments_are_told(harness: Harness) {
+    let client = harness.client().await;
     let error = in_time(client.call("nothing", ())).await.unwrap_err();
     assert!(error.message.contains("Unknown tool: nothing"), "{error}");
     let called = in_time(client.call("add", args! { a: 1 })).await;
     // A proxy passes on what the server behind it says, which is of another revision.
-    if bed.knows("2025-11-25") || bed.route == Route::Proxy {
+    if harness.knows("2025-11-25") || harness.route == Route::Proxy {
         assert!(called.unwrap().is_error);
     } else {
         assert!(called.unwrap_err().kind.is_caller_fault());
@@ -86,19 +86,19 @@ pub async fn unknown_tools_and_arguments_are_told(bed: Bed) {
     assert!(error.message.contains("nothing"), "{error}");
 }
 
-pub async fn every_content_arrives(bed: Bed) {
-    let client = bed.client().await;
+pub async fn every_content_arrives(harness: Harness) {
+    let client = harness.client().await;
     let result = in_time(client.call("gallery", ())).await.unwrap();
     let [text, image, audio, link, resource] = &result.content[..] else { panic!("{result:?}") };
     assert_eq!(*text, Content::text("text"));
     assert_eq!(*image, Content::image(b"image", "image/png"));
-    assert_eq!(matches!(audio, Content::Audio(_)), bed.knows("2025-03-26"));
-    assert_eq!(matches!(link, Content::Link(_)), bed.knows("2025-06-18"));
+    assert_eq!(matches!(audio, Content::Audio(_)), harness.knows("2025-03-26"));
+    assert_eq!(matches!(link, Content::Link(_)), harness.knows("2025-06-18"));
     assert!(matches!(resource, Content::Resource(_)));
 }
 
-pub async fn resources_are_read(bed: Bed) {
-    let client = bed.client().await;
+pub async fn resources_are_read(harness: Harness) {
+    let client = harness.client().await;
     let text = |contents: &[ResourceContents]| match &contents[0].body {
         Body::Text(text) => text.to_string(),
         other => panic!("{other:?}"),
@@ -114,15 +114,15 @@ pub async fn resources_are_read(bed: Bed) {
     assert!(!matches!(read.contents[0].body, Body::Text(_)));
 }
 
-pub async fn prompts_are_filled_in(bed: Bed) {
-    let client = bed.client().await;
+pub async fn prompts_are_filled_in(harness: Harness) {
+    let client = harness.client().await;
     let prompt = in_time(client.prompt("greet", args! { name: "Ada" })).await.unwrap();
     assert_eq!(prompt.messages[0].content, Content::text("Say hello to Ada."));
     assert!(in_time(client.prompt("greet", ())).await.is_err());
 }
 
-pub async fn arguments_are_completed(bed: Bed) {
-    let client = bed.client().await;
+pub async fn arguments_are_completed(harness: Harness) {
+    let client = harness.client().await;
     let of = CompletionRef::prompt("review");
     let completion = in_time(client.complete(of, "language", "p")).await.unwrap();
     assert_eq!(completion.values, ["python", "pascal", "perl"]);
@@ -131,8 +131,8 @@ pub async fn arguments_are_completed(bed: Bed) {
     assert_eq!(completion.values, ["standup", "story"]);
 }
 
-pub async fn progress_and_logs_arrive_before_the_end(bed: Bed) {
-    let client = bed.client().await;
+pub async fn progress_and_logs_arrive_before_the_end(harness: Harness) {
+    let client = harness.client().await;
     in_time(client.set_log_level(LogLevel::Warning)).await.unwrap();
     let heard = Arc::new(Mutex::new((Vec::new(), Vec::new())));
     let (progress, logs) = (heard.clone(), heard.clone());
@@ -147,8 +147,8 @@ pub async fn progress_and_logs_arrive_before_the_end(bed: Bed) {
     assert_eq!(*logs, said);
 }
 
-pub async fn a_ping_and_any_request_are_answered(bed: Bed) {
-    let client = bed.client().await;
+pub async fn a_ping_and_any_request_are_answered(harness: Harness) {
+    let client = harness.client().await;
     in_time(client.ping()).await.unwrap();
     let params = json!({"name": "add", "arguments": {"a": 1, "b": 2}});
     let result = in_time(client.request("tools/call", params)).await.unwrap();
@@ -157,8 +157,8 @@ pub async fn a_ping_and_any_request_are_answered(bed: Bed) {
     assert!(error.kind.is_method_not_found(), "{error:?}");
 }
 
-pub async fn many_calls_at_once_get_their_own_answers(bed: Bed) {
-    let client = bed.client().await;
+pub async fn many_calls_at_once_get_their_own_answers(harness: Harness) {
+    let client = harness.client().await;
     let calls = (0..64).map(|number| {
         let nonce = format!("nonce-{number}");
         let arguments = args! { milliseconds: number * 7 % 20, nonce: nonce.clone() };

@@ -218,7 +218,7 @@ mod unix {
         let keychain = Keychain::secret_tool(fake(&folder, SECRET_TOOL));
         let token_store = FileTokenStore::at(folder.file()).keychain(keychain.clone());
         token_store.put(SERVER, ISSUER, json!({"token": "hunter2"})).unwrap();
-        assert!(token_store.is_sealed());
+        assert!(token_store.is_encrypted());
         assert!(!fs::read_to_string(folder.file()).unwrap().contains("hunter2"));
         let again = FileTokenStore::at(folder.file()).keychain(keychain);
         assert_eq!(again.get(SERVER, ISSUER).unwrap(), Some(json!({"token": "hunter2"})));
@@ -303,7 +303,7 @@ mod unix {
         let keychain = Keychain::security(fake(&folder, script));
         let token_store = FileTokenStore::at(folder.file()).keychain(keychain.clone());
         token_store.put(SERVER, ISSUER, json!(1)).unwrap();
-        assert!(token_store.is_sealed());
+        assert!(token_store.is_encrypted());
         let again = FileTokenStore::at(folder.file()).keychain(keychain);
         assert_eq!(again.get(SERVER, ISSUER).unwrap(), Some(json!(1)));
         let key = fs::read_to_string(folder.0.join("key")).unwrap();
@@ -326,7 +326,7 @@ mod unix {
         ] {
             let token_store = FileTokenStore::at(folder.file()).keychain(keychain);
             token_store.put(SERVER, ISSUER, json!(1)).unwrap();
-            assert!(!token_store.is_sealed());
+            assert!(!token_store.is_encrypted());
             assert_eq!(token_store.get(SERVER, ISSUER).unwrap(), Some(json!(1)));
             token_store.remove_entry(SERVER, ISSUER).unwrap();
         }

@@ -1,0 +1,176 @@
+//! Where a case is run: a server, and how our client gets there.
+
+use std::{process, time::Duration};
+
+use tokio::{net::TcpListener, time::timeout};
+use wharf::{
+    Client, Endpoint,
+    client::{ChildCommand, ClientBuilder, ClientHandlerBuilder, Stderr, Target},
+    model::{ElicitResult, Root, SamplingResult},
+};
+
+use crate::server;
+
+/// How long anything may take before the test gives up. No test measures a time.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The client finds out itself what the server speaks.
+pub const FOUND_OUT: &str = "found-out";
+
+/// How the client gets to the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Route {
+    /// It is in the same process, and nothing is written or read.
+    Local,
+    Memory,
+    Child,
+    Tcp,
+    #[cfg(unix)]
+    Unix,
+    Http,
+    /// HTTP+SSE of 2024-11-05.
+    Sse2024,
+    #[cfg(feature = "websocket")]
+    WebSocket,
+    /// Through a proxy, which reaches the server over HTTP.
+    Proxy,
+}
+
+impl Route {
+    /// Whether this route can carry `revision`.
+    pub fn speaks(self, revision: &str) -> bool {
+        match self {
+            Route::Local => revision == FOUND_OUT,
+            Route::Sse2024 => revision != "2026-07-28",
+            _ => true,
+        }
+    }
+}
+
+/// A server, and a way to it.
+pub struct Harness {
+    pub route: Route,
+    pub revision: &'static str,
+    pub endpoint: Endpoint,
+    address: String,
+}
+
+impl Harness {
+    pub async fn start(route: Route, revision: &'static str) -> Harness {
+        let endpoint = server::server().build().expect("the server under test builds");
+        let mut address = String::new();
+        match route {
+            Route::Local | Route::Memory | Route::Child => {}
+            Route::Tcp => {
+                let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+                address = listener.local_addr().expect("an address").to_string();
+                let endpoint = endpoint.clone();
+                tokio::spawn(async move { endpoint.serve_listener(listener).await });
+            }
+            #[cfg(unix)]
+            Route::Unix => {
+                let unique = format!("wharf-client-{}-{:p}.sock", process::id(), &address);
+                address = std::env::temp_dir().join(unique).display().to_string();
+                let (endpoint, path) = (endpoint.clone(), address.clone());
+                tokio::spawn(async move { endpoint.serve_unix(path).await.expect("a socket") });
+                while tokio::net::UnixStream::connect(&address).await.is_err() {
+                    tokio::task::yield_now().await;
+                }
+            }
+            _ => address = serve_http(&endpoint).await,
+        }
+        let mut harness = Harness { route, revision, endpoint, address };
+        if route == Route::Proxy {
+            harness.stand_between().await;
+        }
+        harness
+    }
+
+    /// Puts a proxy between the client and the server.
+    async fn stand_between(&mut self) {
+        let all = Client::builder().handler(answers());
+        let back = all.connect(format!("http://{}/mcp", self.address)).await.expect("the server");
+        let proxy = wharf::Server::from(back).build().expect("a proxy");
+        self.address = serve_http(&proxy).await;
+    }
+
+    /// Where the server is.
+    pub fn target(&self) -> Target {
+        let address = &self.address;
+        match self.route {
+            Route::Local | Route::Memory => Target::from(&self.endpoint),
+            Route::Child => {
+                let this = std::env::current_exe().expect("this binary");
+                ChildCommand::new(this.to_string_lossy()).args(["--serve"]).into()
+            }
+            Route::Tcp => format!("tcp://{address}").into(),
+            #[cfg(unix)]
+            Route::Unix => format!("unix:{address}").into(),
+            Route::Http | Route::Proxy => format!("http://{address}/mcp").into(),
+            Route::Sse2024 => format!("http://{address}/sse").into(),
+            #[cfg(feature = "websocket")]
+            Route::WebSocket => format!("ws://{address}/mcp").into(),
+        }
+    }
+
+    /// A client in the making, which speaks what this bed is about.
+    pub fn builder(&self) -> ClientBuilder {
+        let mut builder = Client::builder().name("tester", "1.0.0").stderr(Stderr::Null);
+        if self.route == Route::Memory {
+            // Somebody who looks on makes it speak.
+            builder = builder.trace(|_| ());
+        }
+        match self.revision {
+            FOUND_OUT => builder,
+            date => builder.protocol_version(date.parse().expect("a revision")),
+        }
+    }
+
+    /// A client that can be asked anything, and says yes.
+    pub async fn client(&self) -> Client {
+        self.connect(self.builder().handler(answers())).await
+    }
+
+    pub async fn connect(&self, builder: ClientBuilder) -> Client {
+        in_time(builder.connect(self.target())).await.expect("a connection")
+    }
+
+    /// Whether the revision is one of these, or found out.
+    pub fn knows(&self, first: &str) -> bool {
+        match (self.revision, self.route) {
+            (FOUND_OUT, Route::Sse2024) => first <= "2025-11-25",
+            (FOUND_OUT, _) => true,
+            (revision, _) => first <= revision,
+        }
+    }
+}
+
+async fn serve_http(endpoint: &Endpoint) -> String {
+    let listener = Endpoint::listen_http("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address").to_string();
+    let endpoint = endpoint.clone();
+    tokio::spawn(async move { endpoint.serve_http_on(listener).await });
+    address
+}
+
+/// Says yes to everything.
+pub fn answers() -> ClientHandlerBuilder {
+    ClientHandlerBuilder::new()
+        .elicit(|_| async { Ok(ElicitResult::accept(serde_json::json!({"confirmed": true}))) })
+        .elicit_url(|_| async { Ok(ElicitResult::accept_url()) })
+        .sample(|request| async move {
+            let asked = request.messages.first().map(|it| it.content.len()).unwrap_or_default();
+            Ok(SamplingResult::new("model", format!("a line after {asked}")))
+        })
+        .fixed_roots([Root::new("file:///work"), Root::new("file:///play")])
+}
+
+/// What comes of `future`, which must not take for ever.
+pub async fn in_time<T>(future: impl IntoFuture<Output = T>) -> T {
+    timeout(PATIENCE, future.into_future()).await.expect("patience")
+}
+
+pub async fn serve_stdio() {
+    let endpoint = server::server().build().expect("the server under test builds");
+    endpoint.serve_stdio().await.expect("stdio");
+}
