@@ -1,5 +1,5 @@
-//! What a legacy session hears that opens its own stream late: a session that nobody hears keeps no
-//! listen, only the moment from which on it wants to hear.
+//! Legacy sessions that open their GET stream late: a session without a stream has no subscription, only
+//! the change version from which it is notified.
 #![cfg(feature = "http")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

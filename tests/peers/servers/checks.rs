@@ -47,7 +47,7 @@ async fn finds_the_era_by_itself(target: &TestTarget) {
 
 async fn speaks_older_revisions(target: &TestTarget) {
     let older = ["2024-11-05", "2025-03-26", "2025-06-18"];
-    // TestTransport stdio each revision starts the server again, which takes seconds with Python.
+    // Over stdio each revision starts the server again, which takes seconds with Python.
     let count = if target.over == TestTransport::Stdio { 1 } else { older.len() };
     for revision in &older[..count] {
         let client = target.connect_again(Some(revision)).await.unwrap();

@@ -68,7 +68,7 @@ impl TestTransport {
 /// Check with its name.
 pub(crate) type Check = (&'static str, fn(Arc<TestTarget>) -> BoxFuture<()>);
 
-/// RunningServer server with a connected client.
+/// Running server with a connected client.
 pub(crate) struct TestTarget {
     pub(crate) server: Server,
     pub(crate) era: Era,

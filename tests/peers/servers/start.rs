@@ -14,7 +14,7 @@ use wharf::{
 use crate::install::Installed;
 use crate::server_under_test::{Server, TestTransport};
 
-/// RunningServer server, ended on drop, or the command with which the client starts it.
+/// Running server, ended on drop, or the command with which the client starts it.
 pub(crate) struct RunningServer {
     target: Target,
     process: Option<Child>,

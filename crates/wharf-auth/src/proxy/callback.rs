@@ -53,7 +53,7 @@ impl ProxyState {
     ) -> Result<ProxyResponse, Error> {
         let asked = &pending.asked;
         let failed = |why: &str, error: &str| {
-            tracing::warn!(why, "sign-in at the identity provider failed");
+            tracing::warn!(why, "cannot complete the sign-in at the identity provider");
             Ok(self.error_redirect(asked, error))
         };
         match self.idp.is_expected_issuer(form.get("iss")).await {

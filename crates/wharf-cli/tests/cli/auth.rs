@@ -1,4 +1,4 @@
-//! Logging in, being logged in, logging out.
+//! `wharf auth`: login, use of stored logins, logout.
 
 use std::{
     fs,
@@ -18,11 +18,11 @@ use crate::{
     sandbox::{CommandOutput, PATIENCE, Sandbox, finished},
 };
 
-/// A browser that only notes what it is given, one argument a line.
+/// Browser script that records its arguments, one per line.
 const BROWSER: &str = "#!/bin/sh\ncd \"$(dirname \"$0\")\" || exit 1\n\
                        { echo \"$#\"; printf '%s\\n' \"$@\"; } > opened.new\nmv opened.new opened\n";
 
-/// TestUser who logs in.
+/// Test user with a sandbox and a protected server.
 pub(crate) struct TestUser {
     pub(crate) sandbox: Sandbox,
     pub(crate) gate: ProtectedServer,

@@ -1,4 +1,4 @@
-//! Logging in, with somebody at the terminal.
+//! Interactive login at a terminal.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! Whom a login is shown to, where it may lead, and whether it is really gone.
+//! Security of logins: issuer of a secret, private networks, revocation.
 
 use std::{fs, os::unix::fs::symlink};
 

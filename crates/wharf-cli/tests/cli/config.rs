@@ -1,4 +1,4 @@
-//! Servers that are configured somewhere.
+//! Servers from configuration files.
 
 use serde_json::json;
 

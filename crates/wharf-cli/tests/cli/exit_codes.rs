@@ -1,4 +1,4 @@
-//! Exit codes, and what goes where.
+//! Exit codes, and the split between stdout and stderr.
 
 use std::{
     io::{Read, Write},

@@ -1,4 +1,4 @@
-//! Ctrl-C, and listens that it ends.
+//! Ctrl-C and SIGTERM.
 
 use std::{
     process::{Child, Command, Stdio},
@@ -113,7 +113,7 @@ fn sigterm_stops_the_started_server() {
     }
 }
 
-/// Does something over and over until it is told to stop.
+/// Repeats an action in a thread until it is dropped.
 struct RepeatedAction {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,

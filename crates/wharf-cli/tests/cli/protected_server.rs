@@ -1,4 +1,4 @@
-//! A protected server: the demo behind a gate, and the authorization server that it trusts.
+//! Protected server: the demo server behind an authorizing proxy, with its authorization server.
 
 use std::{
     collections::HashMap,
@@ -20,7 +20,7 @@ pub(crate) const GUARDED: (&str, &str) = ("echo", "notes:write");
 /// The client that is known beforehand.
 pub(crate) const KNOWN: (&str, &str) = ("robot", "s3cr3t-of-robot");
 
-/// A protected server, with all that goes with it.
+/// Protected server and its authorization server.
 pub(crate) struct ProtectedServer {
     /// Where the protected server is.
     pub(crate) url: String,
@@ -28,7 +28,7 @@ pub(crate) struct ProtectedServer {
     _demo: DemoServer,
 }
 
-/// What the authorization server knows.
+/// State of the authorization server.
 #[derive(Default)]
 pub(crate) struct AuthorizationState {
     /// Access tokens, with their scopes.
@@ -39,7 +39,7 @@ pub(crate) struct AuthorizationState {
     pub(crate) log: Vec<String>,
     /// How long tokens are said to last.
     pub(crate) lasts: Option<u64>,
-    /// Whoever asks is refused.
+    /// Rejects every authorization request.
     pub(crate) refuses: bool,
     /// What the authorization endpoint is said to be.
     pub(crate) authorize: Option<String>,
@@ -153,7 +153,7 @@ fn answer(status: &str, headers: &str, body: &Value) -> String {
 }
 
 impl AuthorizationState {
-    /// What the caller's token is good for.
+    /// Scope of the caller's token.
     fn scope_of(&self, incoming: &IncomingRequest) -> Option<&str> {
         let token = incoming.header("authorization")?.strip_prefix("Bearer ")?;
         self.access.get(token).map(String::as_str)
@@ -238,7 +238,7 @@ impl AuthorizationState {
             "authorization_response_iss_parameter_supported": true})
     }
 
-    /// Nobody is asked: whoever comes gets a code, and is sent back.
+    /// Redirects with a code, without user consent.
     fn authorized(&mut self, form: HashMap<String, String>) -> String {
         assert_eq!(
             (form["response_type"].as_str(), form["code_challenge_method"].as_str()),

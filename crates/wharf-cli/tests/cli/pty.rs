@@ -1,4 +1,4 @@
-//! A terminal, with somebody at it.
+//! Pseudo-terminal with simulated input.
 
 use std::{
     fs::File,
@@ -112,7 +112,7 @@ impl Pty {
     }
 }
 
-/// A program that ends with its test, however that ends.
+/// Child process, killed on drop.
 struct KillOnDrop(Child);
 
 impl Drop for KillOnDrop {

@@ -1,4 +1,4 @@
-//! A place to run `wharf` in, apart from the user's own.
+//! Sandbox: a temporary home directory to run `wharf` in.
 
 use std::{
     fs,
@@ -15,19 +15,19 @@ use serde_json::Value;
 /// The binary under test, which is also its own demo server.
 pub(crate) const WHARF: &str = env!("CARGO_BIN_EXE_wharf");
 
-/// How long anything may take on a busy machine. Whatever takes longer fails its test.
+/// Timeout after which a test fails.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What says where a user is at home.
+/// Environment variables of the home directory.
 const HOMES: [&str; 6] =
     ["HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME", "APPDATA", "LOCALAPPDATA"];
 
-/// A home of its own, gone afterwards.
+/// Temporary home directory, removed on drop.
 pub(crate) struct Sandbox {
     pub(crate) dir: PathBuf,
 }
 
-/// How a run ended.
+/// Exit code and output of a run.
 #[derive(Debug)]
 pub(crate) struct CommandOutput {
     pub(crate) code: i32,
@@ -49,7 +49,7 @@ impl CommandOutput {
         self.told(code)
     }
 
-    /// The error that is told beside a result.
+    /// The error that is printed in addition to a result.
     pub(crate) fn told(&self, code: i32) -> Value {
         assert_eq!(self.code, code, "{self:?}");
         let line = self.err.lines().last().expect("stderr says something");
@@ -80,7 +80,7 @@ impl Sandbox {
         for name in ["LANG", "LC_ALL", "LC_CTYPE", "RUST_LOG"] {
             command.env_remove(name);
         }
-        // The user's own keychain is none of our business.
+        // Tests do not use the keychain of the machine.
         command.env("WHARF_TOKEN_STORE", "file");
         command
     }

@@ -1,4 +1,4 @@
-//! What can be asked of `wharf serve` over HTTP.
+//! HTTP routes of `wharf serve`.
 
 use std::{
     fs,

@@ -1,4 +1,4 @@
-//! The command line, as somebody at a terminal sees it.
+//! Output and prompts at a terminal.
 
 use crate::{
     pty::Pty,

@@ -1,4 +1,4 @@
-//! Configuration files of projects, and what programs that are started get to know.
+//! Trust in project configuration files, and the environment of started programs.
 
 use std::{fs, os::unix::fs::PermissionsExt as _};
 

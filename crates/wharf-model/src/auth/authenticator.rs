@@ -91,8 +91,8 @@ pub trait Authenticator: Send + Sync + 'static {
     ///
     /// A message that explains what to do, if it cannot work in this configuration. The server is not built
     /// then.
-    fn configure(&self, stores: &Stores, seal: Arc<dyn StateCipher>) -> Result<(), String> {
-        let _ = (stores, seal);
+    fn configure(&self, stores: &Stores, cipher: Arc<dyn StateCipher>) -> Result<(), String> {
+        let _ = (stores, cipher);
         Ok(())
     }
 }
@@ -131,8 +131,8 @@ impl<A: Authenticator + ?Sized> Authenticator for Arc<A> {
         (**self).use_stores(stores);
     }
 
-    fn configure(&self, stores: &Stores, seal: Arc<dyn StateCipher>) -> Result<(), String> {
-        (**self).configure(stores, seal)
+    fn configure(&self, stores: &Stores, cipher: Arc<dyn StateCipher>) -> Result<(), String> {
+        (**self).configure(stores, cipher)
     }
 }
 

@@ -1,4 +1,4 @@
-//! A client that is gone, at whatever moment, must not take anything with it.
+//! A client that disconnects, at any moment, must not harm the server or other calls.
 //!
 //! CVE-2025-53365 and CVE-2025-53366: a connection that closed at the wrong moment ended the
 //! server. TS#611, rust-sdk#857, mcp-ts-core#401: its calls went on for ever. TS#1564: EPIPE.
@@ -16,7 +16,7 @@ use crate::{
     web::{self, Events},
 };
 
-/// Hangs up politely, or not.
+/// Closes the connection with FIN, or with RST if `rudely`.
 async fn disconnect(stream: TcpStream, rudely: bool) {
     if rudely {
         stream.set_zero_linger().unwrap();
@@ -84,14 +84,14 @@ async fn a_response_that_is_not_read_completely_breaks_nothing() {
     harness.stop().await;
 }
 
-/// How far a response has come when its client leaves.
+/// Stage of the response at which the client disconnects.
 #[derive(Clone, Copy, Debug)]
 enum ResponseStage {
     BeforeItBegins,
     OnceItHasBegun,
 }
 
-/// Calls `wait`, and leaves.
+/// Calls `wait` and disconnects.
 async fn disconnect_during_call(
     harness: &Harness,
     caller: &HttpClient,

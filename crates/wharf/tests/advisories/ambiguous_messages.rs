@@ -1,4 +1,4 @@
-//! A message must mean the same to everybody who reads it.
+//! Messages that two parsers could read differently are rejected.
 
 use http::Request;
 use serde_json::{Value, json};

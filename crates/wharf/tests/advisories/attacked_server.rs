@@ -1,11 +1,11 @@
-//! The server under attack.
+//! Tools of the attacked server.
 
 use std::{sync::Arc, time::Duration};
 
 use tokio::sync::watch;
 use wharf::{Tool, prelude::*, tasks::TaskMode};
 
-/// How often something has happened, and a way to wait for it.
+/// Counter of events that a test can wait for.
 #[derive(Clone, Default)]
 pub struct EventCounter(Arc<watch::Sender<u64>>);
 
@@ -27,7 +27,7 @@ impl EventCounter {
     }
 }
 
-/// What handlers count.
+/// Counters of the handlers.
 #[derive(Clone, Default)]
 pub struct HandlerCounts {
     /// Handlers that began, of those that can be cut off.

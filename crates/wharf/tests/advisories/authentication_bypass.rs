@@ -1,4 +1,4 @@
-//! Nobody gets in without a token that is good, whichever door they try, and nobody gets what is another's.
+//! Requests without a valid token are rejected on every transport, and callers cannot use objects of other callers.
 //!
 //! CVE-2026-116684, GHSA-rvq5-wwqv-78pq, CVE-2025-69196: the audience of tokens was not checked, or only on demand.
 //! CVE-2026-16498, CVE-2026-16326, CVE-2026-45707: a caller without credentials got those of another, or the server's.
@@ -25,7 +25,7 @@ use crate::{
     web::{Events, whole},
 };
 
-/// A server that takes the tokens of this issuer, with every door there is.
+/// Starts a server that accepts tokens of this issuer, with every transport.
 async fn start_with_all_transports(issuer: &Issuer) -> Harness {
     Harness::tuned(|server| server.auth(issuer.jwt()).http(Http::new().sse_2024())).await
 }
@@ -39,7 +39,7 @@ fn invalid(problem: &str) -> (u16, String) {
     (401, format!(r#"{error}, error_description="{problem}", {METADATA}"#))
 }
 
-/// Headers that let nobody in, with the status and the challenge that they get.
+/// Invalid credentials, each with the expected status and challenge.
 fn invalid_credentials(issuer: &Issuer) -> Vec<(Vec<String>, (u16, String))> {
     let bearer = |token: String| vec![format!("Bearer {token}")];
     let with = |name, value| bearer(issuer.token_with(name, value));
@@ -80,7 +80,7 @@ fn all_entry_points(harness: &Harness) -> Vec<EntryPoint> {
 async fn unauthenticated_requests_are_rejected_on_every_transport() {
     let entry_points = all_entry_points(&start_with_all_transports(&Issuer::new()).await);
     for entry_point in entry_points {
-        // Each has its own issuer, who is not asked for unknown keys more often than it takes.
+        // Each has its own issuer, because key requests per issuer are rate limited.
         let issuer = Issuer::new();
         let harness = start_with_all_transports(&issuer).await;
         let host = harness.address.to_string();
@@ -94,12 +94,12 @@ async fn unauthenticated_requests_are_rejected_on_every_transport() {
             assert_eq!(answer.status, *status, "{shown}");
             assert_eq!(answer.header("www-authenticate"), Some(challenge.as_str()), "{shown}");
             assert_eq!(answer.code(), -32600, "{shown}");
-            // What was shown is not repeated.
+            // The response does not repeat the token.
             let body = String::from_utf8(answer.body).unwrap();
             let token = headers.first().and_then(|it| it.split_once(' ')).map_or("abc", |it| it.1);
             assert!(token.len() < 20 || !body.contains(token), "{shown}");
         }
-        // A token in the URL is none, not even a good one.
+        // A token in the URL is ignored, even a valid one.
         let target = if entry_point.target.contains('?') { "&" } else { "?" };
         let target = format!("{}{target}access_token={}", entry_point.target, issuer.good_token());
         let written = entry_point.written(&[("host", &host)]);
@@ -110,7 +110,7 @@ async fn unauthenticated_requests_are_rejected_on_every_transport() {
     }
 }
 
-/// The same doors with a good token: or the test above would prove nothing.
+/// Control for the test above: a valid token is accepted at the same entry points.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_valid_token_is_accepted_on_every_transport() {
     let issuer = Issuer::new();
@@ -127,13 +127,13 @@ async fn a_valid_token_is_accepted_on_every_transport() {
     }
     assert_eq!(statuses, [200, 200, 404, 404, 405, 405, 200, 404, 101]);
     assert_eq!(harness.counts.begun.get(), 1);
-    // The guard of hosts and origins stands before.
+    // `Host` and `Origin` are checked before authentication.
     let entry_point = &entry_points(&harness)[0];
     let evil = [("host", "evil.example"), ("authorization", good.as_str())];
     assert_eq!(raw_http::ask(&harness, &entry_point.written(&evil)).await.status, 403);
 }
 
-/// CVE-2026-16498, CVE-2026-16326: what one caller was on a connection, the next one was too.
+/// CVE-2026-16498, CVE-2026-16326: the principal of one request was applied to the next request on the connection.
 #[tokio::test]
 async fn callers_take_turns_on_one_connection() {
     let issuer = Issuer::new();
@@ -160,7 +160,7 @@ async fn callers_take_turns_on_one_connection() {
     }
 }
 
-/// The same over HTTP/2, where they do not even take turns.
+/// The same over HTTP/2, where requests of several callers are concurrent.
 #[tokio::test(flavor = "multi_thread")]
 async fn callers_on_one_connection_are_isolated() {
     let issuer = Issuer::new();
@@ -193,7 +193,7 @@ async fn a_session_belongs_to_its_creator() {
     harness.counts.begun.reaches(1).await;
 
     let bob = issuer.token_with("sub", json!("bob"));
-    // The same name, given by nobody whom the server knows.
+    // The same subject, from an issuer that the server does not trust.
     let stranger = issuer.token_with("iss", json!("https://other.example"));
     for (token, status) in [(Some(bob), 404), (Some(stranger), 401), (None, 401)] {
         let thief = match token {
@@ -215,7 +215,7 @@ async fn a_session_belongs_to_its_creator() {
         }
     }
     harness.counts.gate.add();
-    // A new token of the same caller's goes on with the session: ids are not credentials, tokens are.
+    // A new token of the same caller continues the session: the token authenticates, not the session id.
     let renewed = issuer.token_with("exp", json!(now() + 900));
     let renewed = alice.clone().with_bearer(renewed.leak());
     let mut resume = renewed.bare("GET");
@@ -232,7 +232,7 @@ async fn a_session_belongs_to_its_creator() {
     assert_eq!(renewed.request(renewed.bare("DELETE")).await.status(), 204);
 }
 
-/// What is posted to a stream of 2024 is done with the rights of the stream, so it must be its owner's.
+/// A message posted to an HTTP+SSE stream runs with the rights of the stream, so only its owner may post.
 #[tokio::test]
 async fn an_sse_2024_stream_belongs_to_its_creator() {
     let issuer = Issuer::new();
@@ -258,7 +258,7 @@ async fn an_sse_2024_stream_belongs_to_its_creator() {
     assert_eq!(stream.message().await.unwrap()["id"], 1);
 }
 
-/// How to get in may be read by anybody, from anywhere, at a host that is served.
+/// Authorization metadata is public and readable from any origin, on an allowed host.
 #[tokio::test]
 async fn authorization_pages_are_public() {
     let issuer = Issuer::new();
@@ -286,7 +286,7 @@ async fn authorization_pages_are_public() {
         let answer = raw_http::ask(&harness, &ask("POST", &host, "http://localhost")).await;
         assert_eq!(answer.status, 405);
     }
-    // A page does not take more than it needs.
+    // Metadata endpoints limit request bodies.
     let long = "x".repeat(65 << 10);
     let request = format!(
         "POST /.well-known/oauth-protected-resource HTTP/1.1\r\nhost: localhost\r\ncontent-length: {}\r\n\r\n{long}",
@@ -295,7 +295,7 @@ async fn authorization_pages_are_public() {
     assert_eq!(raw_http::ask(&harness, &request).await.status, 413);
 }
 
-/// A page that may read replies may also read why there is none, and may send proofs.
+/// CORS exposes the challenge to an allowed origin and lets it send DPoP proofs.
 #[tokio::test]
 async fn browser_errors_are_readable() {
     let issuer = Issuer::new();
@@ -321,13 +321,13 @@ async fn browser_errors_are_readable() {
     assert_eq!(response.headers()["access-control-allow-headers"], "authorization, dpop");
 }
 
-/// Whoever builds a server that could let in anybody is told so.
+/// The server is not built with an authenticator that would accept every caller.
 #[test]
 fn an_authority_that_cannot_work_is_not_built() {
     let server = Server::new("harbour", "1.0.0").auth(Jwt::issuer("id.example").audience("x"));
     let problems = server.build().unwrap_err().to_string();
     assert!(problems.contains("authorization: the issuer"), "{problems}");
-    // The order does not matter: options of HTTP do not take the authority away.
+    // The order of the setters does not matter: HTTP options keep the authenticator.
     let jwt = Jwt::issuer(ISSUER).audience(SERVER);
     let endpoint = Server::new("harbour", "1.0.0").auth(jwt).http(Http::new()).build().unwrap();
     assert!(endpoint.http().options().is_guarded());
@@ -382,7 +382,7 @@ async fn a_task_belongs_to_its_creator() {
     }
     let list = http_client::reply(thief.send(&thief.message("tasks/list", json!({}))).await).await;
     assert_eq!(list["result"]["tasks"], json!([]), "{list}");
-    // It is still hers, and still there.
+    // The owner still has the task.
     let list = http_client::reply(alice.send(&alice.message("tasks/list", json!({}))).await).await;
     assert_eq!(list["result"]["tasks"][0]["taskId"], task, "{list}");
     let (_, result) = ask(&alice, "tasks/result", task).await;

@@ -1,4 +1,4 @@
-//! Pages of other origins must not read replies, unless they may.
+//! CORS: pages of other origins must not read replies unless their origin is allowed.
 
 use std::collections::BTreeSet;
 

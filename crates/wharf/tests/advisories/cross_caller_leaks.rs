@@ -1,4 +1,4 @@
-//! What belongs to one caller must not reach another.
+//! Replies and principals of one caller must not reach another.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
-//! Pages in a browser must not get in, whichever door they try.
+//! DNS rebinding: web pages must not reach the server through any entry point.
 //!
 //! DNS rebinding: CVE-2025-66414, CVE-2025-66416, CVE-2026-34742, CVE-2026-35568, CVE-2026-42559 (RUSTSEC-2026-0189),
-//! CVE-2026-63118: `ServerContext` and `Origin` were not checked by default. CVE-2026-59950: nor were they
-//! on the way to a WebSocket.
+//! CVE-2026-63118: `Host` and `Origin` were not checked by default. CVE-2026-59950: nor were they
+//! in WebSocket handshakes.
 
 use http::{Request, header};
 use hyper::client::conn::http2;
@@ -17,7 +17,7 @@ use crate::{
     web::{self, AnyBody, whole},
 };
 
-/// Hosts that are not this machine, however much they look like it.
+/// Foreign hosts that resemble loopback names.
 const EVIL_HOSTS: &[&str] = &[
     "evil.example",
     "evil.example:8000",
@@ -56,7 +56,7 @@ const EVIL_ORIGINS: &[&str] = &[
 const GOOD_ORIGINS: &[&str] =
     &["http://localhost:3000", "https://127.0.0.1", "http://[::1]:6274", "http://LOCALHOST"];
 
-/// Every way in: verb, target, headers, body.
+/// Entry point: HTTP method, target, headers, body.
 pub struct EntryPoint {
     pub verb: &'static str,
     pub target: &'static str,
@@ -90,7 +90,7 @@ pub fn entry_points(harness: &Harness) -> Vec<EntryPoint> {
     ]
 }
 
-/// How a browser knocks for a WebSocket.
+/// Headers of a WebSocket handshake.
 const UPGRADE: &[(&str, &str)] = &[
     ("connection", "Upgrade"),
     ("upgrade", "websocket"),
@@ -122,7 +122,7 @@ impl EntryPoint {
     }
 }
 
-/// Every door there is; HTTP+SSE needs to be asked for.
+/// Starts a server with every transport; HTTP+SSE is off by default.
 async fn start_with_all_transports() -> Harness {
     Harness::with(Http::new().sse_2024()).await
 }
@@ -156,7 +156,7 @@ async fn a_foreign_origin_is_rejected_over_http1() {
             let answer = raw_http::ask(&harness, &entry_point.written(request)).await;
             let shown =
                 format!("{} {} {request:?}: {}", entry_point.verb, entry_point.target, answer.head);
-            // Two hosts, or none, are no HTTP/1.1 at all: whoever notices first refuses.
+            // Two `Host` headers, or none, are invalid HTTP/1.1: either check may reject first.
             assert!(matches!(answer.status, 403 | 400), "{shown}");
             assert!(
                 answer.status == 403 || request.iter().filter(|it| it.0 == "host").count() != 1,
@@ -207,7 +207,7 @@ async fn a_foreign_origin_is_rejected_over_http2() {
     assert_eq!(harness.counts.begun.get(), 0);
 }
 
-/// The same doors, for programs and pages of this machine: or the tests above would prove nothing.
+/// Control for the tests above: loopback hosts and origins are accepted at the same entry points.
 #[tokio::test(flavor = "multi_thread")]
 async fn loopback_hosts_are_allowed() {
     let harness = start_with_all_transports().await;

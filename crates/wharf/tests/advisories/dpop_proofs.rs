@@ -1,4 +1,4 @@
-//! A token that is bound to a key is worth nothing without it, at any door (RFC 9449).
+//! DPoP (RFC 9449): a bound token is rejected without a proof of its key, at every entry point.
 
 use http::{HeaderMap, Request, Response};
 use hyper::body::Incoming;
@@ -14,7 +14,7 @@ use crate::{
 
 const ALGS: &str = r#"algs="ES256 ES384 EdDSA PS256 RS256""#;
 
-/// Somebody with a key, and a token that is bound to it.
+/// Caller with a key and a token bound to it.
 struct BoundCaller {
     harness: Harness,
     prover: Prover,

@@ -1,4 +1,4 @@
-//! The end of the server must come, in good order, however many are listening.
+//! Graceful shutdown completes in time, however many streams are open.
 //!
 //! go-sdk#1166: closing waited for itself. kaeru#11: a graceful shutdown waited for every stream.
 
@@ -76,7 +76,7 @@ async fn websocket(harness: Arc<Harness>, ready: Arc<Barrier>) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn thousands_of_streams_do_not_keep_the_server_from_its_end() {
-    // Nobody is cut off here: all of them end because they are told to.
+    // All streams end by notification; none is aborted.
     let harness = Arc::new(Harness::limited(HttpLimits::default().grace(2 * PATIENCE)).await);
     let count = LISTENS + SESSIONS + OLD_LINES + WEBSOCKETS;
     let ready = Arc::new(Barrier::new(count + 1));

@@ -1,4 +1,4 @@
-//! A handler that panics must not end anything but its own call.
+//! A panic of a handler ends only its own call.
 //!
 //! rust-sdk#106, go-sdk#1180: the client waited for ever, or the process died.
 

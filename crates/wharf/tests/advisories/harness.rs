@@ -1,4 +1,4 @@
-//! Where the attacks happen: a server on a real socket.
+//! Test harness: the attacked server on a real socket.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -18,9 +18,10 @@ use wharf::{
 
 use crate::attacked_server::{HandlerCounts, server};
 
-/// How long anything may take before a test gives up. No test measures a time.
+/// Timeout after which a test fails. No test measures a duration.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Running server and its counters.
 pub struct Harness {
     pub endpoint: Endpoint,
     pub counts: HandlerCounts,
@@ -49,7 +50,7 @@ impl Harness {
         .await
     }
 
-    /// At the loopback address of IPv6; none where the machine has none.
+    /// Listens on the IPv6 loopback address; `None` if the machine has none.
     pub async fn on_ipv6() -> Option<Harness> {
         TcpListener::bind("[::1]:0").await.ok()?;
         let serve = |endpoint: Endpoint, listener| async move {
@@ -58,7 +59,7 @@ impl Harness {
         Some(Harness::serve("[::1]:0", |server| server, serve).await)
     }
 
-    /// Behind a layer that knows callers by their tokens, as in an application.
+    /// Serves behind a layer that sets the principal from the bearer token, as an application would.
     pub async fn behind_bearer(tune: impl FnOnce(Server) -> Server) -> Harness {
         Harness::serve("127.0.0.1:0", tune, |endpoint, listener| async move {
             loop {
@@ -93,14 +94,14 @@ impl Harness {
         TcpStream::connect(self.address).await.expect("a connection")
     }
 
-    /// Shuts down, and waits until nothing is served any more.
+    /// Shuts down and waits until the server has stopped.
     pub async fn stop(self) {
         self.endpoint.shutdown();
         timeout(PATIENCE, self.serving).await.expect("patience").expect("no panic");
     }
 }
 
-/// Serves one connection, and puts into each request who sent it.
+/// Serves one connection and adds the principal to each request.
 async fn serve_with_principal(stream: TcpStream, service: HttpService) {
     let answer = service_fn(move |mut request: http::Request<hyper::body::Incoming>| {
         let token = request.headers().get(http::header::AUTHORIZATION);

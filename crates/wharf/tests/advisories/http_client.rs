@@ -1,4 +1,4 @@
-//! A client of Streamable HTTP that does what it is told.
+//! Streamable HTTP client whose requests tests can change.
 
 use http::{HeaderName, HeaderValue, Request, Response, header};
 use http_body_util::BodyExt;
@@ -23,7 +23,7 @@ pub struct HttpClient {
     pub url: String,
     pub revision: &'static str,
     pub session: Option<HeaderValue>,
-    /// By whose token it is known.
+    /// Bearer token.
     pub bearer: Option<&'static str>,
 }
 
@@ -71,7 +71,7 @@ impl HttpClient {
         json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params})
     }
 
-    /// A request as this client's revision writes it. Everybody uses the same id.
+    /// Request in the format of this client's revision. All clients use the same id.
     pub fn message(&self, method: &str, mut params: Value) -> Value {
         if self.revision == MODERN {
             let meta = &mut params["_meta"];

@@ -1,6 +1,6 @@
-//! ScopedCaller failures of MCP implementations, each as a test of what must not happen here.
+//! Regression tests for known vulnerabilities and failures of MCP implementations.
 //!
-//! Section 1 of the security notes lists them: advisories, issues and their root causes. Everything
+//! `advisory_ids` lists the advisories; the tests name them, and further issues. Everything
 //! runs over real sockets and, unless a test says otherwise, with the default configuration.
 #![allow(unreachable_pub, reason = "nothing outside a test reaches into it")]
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test fails by panicking")]

@@ -1,4 +1,4 @@
-//! What is not HTTP as its standard has it must not be answered as if it were.
+//! Malformed HTTP requests are rejected (request smuggling).
 //!
 //! Found by h2spec and http-garden: requests that two servers in a row read differently.
 

@@ -1,4 +1,4 @@
-//! Whoever signs in must be who agreed (CVE-2026-27124), and nobody else's page agrees for them.
+//! OAuth consent: the user who signs in must be the one who consented (CVE-2026-27124), without CSRF by other pages.
 
 use http::{HeaderMap, header};
 use serde_json::json;
@@ -11,7 +11,7 @@ use crate::harness::Harness;
 
 const EVIL: &str = "https://evil.example/cb";
 
-/// A server behind a provider where nobody answers: nothing here gets as far as that.
+/// Server with an OAuth proxy whose identity provider is never reached.
 async fn harness() -> Harness {
     let nobody = |path: &str| format!("http://127.0.0.1:9{path}");
     let provider =
@@ -74,7 +74,7 @@ async fn the_signed_in_user_must_be_the_consenting_user() {
     let onward = between(&text(&agreed), "<a href=\"").replace("&amp;", "&");
     let state = onward.split("state=").nth(1).unwrap().split('&').next().unwrap();
 
-    // The attacker sends the rest of the way to somebody whom the provider knows.
+    // The attacker sends the authorization URL to a user of the provider.
     let back = format!("{root}/callback?code=the-victims&state={state}");
     let victims = cookies(&ask(&root, &client).await);
     for headers in [HeaderMap::new(), victims, cookies(&page)] {

@@ -1,6 +1,6 @@
-//! What one caller holds must not be all there is, nor be held without being counted.
+//! Limits per caller: subscriptions, tasks and calls of one caller are counted and limited.
 //!
-//! Audit 7, 9 and 10: listens, tasks, and calls of one caller.
+//! Audit 7, 9 and 10.
 
 use serde_json::json;
 use tokio::task::JoinSet;

@@ -1,4 +1,4 @@
-//! HTTP/1.1 by hand, for what no client would send.
+//! Raw HTTP/1.1 requests that a regular client cannot send.
 
 use serde_json::Value;
 use tokio::{
@@ -33,7 +33,7 @@ pub fn post(harness: &Harness, headers: &[(&str, &str)], body: &str) -> String {
     )
 }
 
-/// What came back.
+/// Parsed response.
 #[derive(Clone, Debug)]
 pub struct RawResponse {
     pub status: u16,

@@ -1,4 +1,4 @@
-//! A body must not grow the server.
+//! Request bodies must not exhaust the server's memory.
 //!
 //! CVE-2026-109527, CVE-2026-108395, CVE-2026-67432, GHSA-f897-62hf-6gxq: bodies without end.
 

@@ -1,4 +1,4 @@
-//! What a caller was not granted it does not get, does not see, and can ask for.
+//! Features that require missing scopes are hidden and rejected with a challenge that names the scopes.
 
 use serde_json::{Value, json};
 use wharf::{Prompt, Resource, Server, Tool};

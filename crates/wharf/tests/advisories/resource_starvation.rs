@@ -1,6 +1,6 @@
-//! One caller must not use up what all of them need: sessions, connections, the room for messages.
+//! One caller must not exhaust shared resources: sessions, connections, message memory.
 //!
-//! Callers are told apart by their addresses here: 127.0.0.1 means harm, 127.0.0.2 does not.
+//! Callers are identified by address here: 127.0.0.1 is the attacker, 127.0.0.2 another client.
 
 use std::net::SocketAddr;
 

@@ -1,4 +1,4 @@
-//! Behind a reverse proxy, the client's address is what the proxy says, and what nobody else does.
+//! Behind a reverse proxy, only trusted proxies can set the client address.
 //!
 //! The OAuth proxy behind a reverse proxy on loopback had no rates at all: every request seemed to come from loopback.
 
@@ -21,13 +21,13 @@ use crate::{
     http_client::{self, HttpClient},
 };
 
-/// Says where the call came from.
+/// Returns the client address of the call.
 #[tool]
 async fn address(remote: Extension<RemoteAddress>) -> String {
     remote.0.0.ip().to_string()
 }
 
-/// Lets everybody in, and has a page that says where the request for it came from.
+/// Authenticator that accepts every request; its page returns the client address.
 struct Open;
 
 impl Authenticator for Open {

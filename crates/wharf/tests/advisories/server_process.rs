@@ -1,4 +1,4 @@
-//! A server in a process of its own, whose memory can be measured.
+//! Server in a separate process, whose memory can be measured.
 
 use std::{net::SocketAddr, process::Stdio, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Openings, good and bad, must leave nothing behind.
+//! Session creation, successful or not, must not leak sessions.
 
 use std::time::Duration;
 

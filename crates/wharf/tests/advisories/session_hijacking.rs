@@ -1,4 +1,4 @@
-//! A session must not be anybody's but its opener's.
+//! Session hijacking: only the principal that created a session can use it.
 
 use std::collections::HashSet;
 
@@ -12,7 +12,7 @@ use crate::{
     web::{AnyBody, Events},
 };
 
-/// All that can be done with a session that one knows of.
+/// Requests that use a known session id.
 fn hijack_requests(thief: &HttpClient, event: &str) -> Vec<Request<AnyBody>> {
     let cancel = json!({"requestId": 1});
     let mut resume = thief.bare("GET");

@@ -1,6 +1,6 @@
-//! Clients that take their time must not take a place for ever.
+//! Slow clients (Slowloris) are disconnected by timeouts.
 //!
-//! The deadlines are short here; that each of them ends is what is tested, not when.
+//! The timeouts are short; the tests check that each fires, not when.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What is encrypted must not hang on what is not.
+//! TLS: negotiation, timeouts of the handshake, `Host` checks and certificate-bound tokens (RFC 8705).
 
 use std::{sync::Arc, time::Duration};
 

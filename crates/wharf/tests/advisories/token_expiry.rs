@@ -1,4 +1,4 @@
-//! Nothing that was let in stays longer than its token lasts.
+//! Streams and connections end when their token expires.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -29,7 +29,7 @@ use crate::{
 /// How long a token lasts here.
 const LIFE: Duration = Duration::from_millis(1500);
 
-/// Lets in whoever comes, for a short time.
+/// Accepts every request with a short-lived token.
 fn brief() -> FnAuthenticator {
     from_fn(|request: &AuthRequest<'_>| {
         let lasts = !request.headers.contains_key("x-forever");
@@ -62,7 +62,7 @@ async fn streams_end_with_their_token() {
     let begun = Instant::now();
     let own = legacy.listen().await;
     assert_eq!(ends(own, begun).await, Vec::<Value>::new());
-    // The session itself goes on, for whoever has a token.
+    // The session continues for requests with a valid token.
     legacy.works().await;
     // In the modern era it ends in good order.
     let modern = HttpClient::modern(&harness);
@@ -160,7 +160,7 @@ async fn a_websocket_ends_with_its_token() {
     assert_eq!(http_client::text(&serde_json::from_str(&reply).unwrap()), "on");
 }
 
-/// Whoever goes on sending after the end is not heard.
+/// Messages sent after the end of the connection are not processed.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_messages_are_handled_after_the_end() {
     let harness = start_with_all_transports().await;

@@ -1,4 +1,4 @@
-//! What a caller hears, is completed and pages through is what its token is good for, and no other token of its own.
+//! Notifications, completions and pages contain only what the scopes of the current token permit.
 
 use serde_json::{Value, json};
 use tokio::time::timeout;
@@ -16,7 +16,7 @@ use crate::{
     web::Events,
 };
 
-/// One who comes with tokens of the same subject and different scopes.
+/// Caller with several tokens of one subject, with different scopes.
 struct ScopedCaller {
     harness: Harness,
     issuer: Issuer,
@@ -38,7 +38,7 @@ impl ScopedCaller {
         HttpClient { revision: LEGACY, ..caller }.opened().await
     }
 
-    /// The same session, with another token.
+    /// Client of the same session with another token.
     fn again(&self, caller: &HttpClient, scope: &str) -> HttpClient {
         caller.clone().with_bearer(self.token(scope))
     }
@@ -57,7 +57,7 @@ async fn next_updated_uri(events: &mut Events) -> String {
     message["params"]["uri"].as_str().unwrap_or_else(|| panic!("{message}")).to_owned()
 }
 
-/// A session outlives the token that began it: what it hears of is what the newest is good for.
+/// A session outlives its first token: notifications are filtered by the newest token's scopes.
 #[tokio::test]
 async fn notifications_use_the_scopes_of_the_newest_token() {
     let known = ScopedCaller::to(|server| {

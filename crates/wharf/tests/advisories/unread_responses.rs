@@ -1,4 +1,4 @@
-//! Clients that do not read what they are sent must not grow the server.
+//! Back-pressure: clients that do not read their responses must not exhaust the server's memory.
 //!
 //! Each test floods such clients from a process of its own, waits until their calls are over, and looks at the most
 //! memory that the process ever had.

@@ -74,7 +74,7 @@ impl ServerLines {
     }
 }
 
-/// A client of StreamableHttpBridge HTTP: sessions where the revision has them, a POST for each message.
+/// A client of Streamable HTTP: sessions where the revision has them, a POST for each message.
 pub struct StreamableHttpBridge {
     pub pool: Pool,
     pub url: String,

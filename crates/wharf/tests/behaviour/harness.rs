@@ -1,4 +1,4 @@
-//! Where a case is run: a server, reachable over one transport.
+//! Test harness: a server, reachable over one transport.
 
 use std::{
     process::{self, Stdio},
@@ -58,7 +58,7 @@ impl Transport {
         false
     }
 
-    /// Whether each message is a request of its own, as in StreamableHttpBridge HTTP.
+    /// Whether each message is a request of its own, as in Streamable HTTP.
     pub fn is_streamable(self) -> bool {
         matches!(
             self,

@@ -1,4 +1,4 @@
-//! Where a case is run: a server, and how our client gets there.
+//! Test harness: a server, and the route of the client to it.
 
 use std::{process, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Servers whose era is hard to tell.
+//! Era detection against ambiguous servers.
 
 use std::{sync::Mutex, time::Duration};
 

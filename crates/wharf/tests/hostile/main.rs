@@ -1,5 +1,4 @@
-//! Servers that mean harm, or do it without meaning to: our client stays bounded, says what is
-//! wrong, and does not hang.
+//! Hostile servers: the client limits its memory, reports the error and does not hang.
 #![allow(unreachable_pub, reason = "nothing outside a test reaches into it")]
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test fails by panicking")]
 

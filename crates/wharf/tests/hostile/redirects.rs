@@ -1,4 +1,4 @@
-//! Answers that lead elsewhere (CVE-2026-64684).
+//! Redirects to other origins (CVE-2026-64684).
 
 use std::sync::{Arc, Mutex};
 

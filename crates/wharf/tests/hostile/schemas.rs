@@ -1,4 +1,4 @@
-//! Schemas that would blow up whoever follows them (CVE-2026-116686, CVE-2026-111768).
+//! Schemas whose references expand exponentially (CVE-2026-116686, CVE-2026-111768).
 
 use serde_json::{Value, json};
 

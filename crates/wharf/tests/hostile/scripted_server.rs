@@ -1,4 +1,4 @@
-//! Servers played by hand, over HTTP and over lines.
+//! Scripted servers over HTTP and over lines.
 
 use std::{
     sync::{Arc, Mutex},
@@ -42,7 +42,7 @@ impl ReceivedRequest {
         json!({"jsonrpc": "2.0", "id": self.message["id"], "result": result})
     }
 
-    /// What an default_reply modern server with tools says; none for a method it does not know.
+    /// Regular reply of a modern server with tools; `None` for an unknown method.
     pub fn default_reply(&self) -> Option<Value> {
         let kept = |mut result: Value| {
             result["resultType"] = "complete".into();
@@ -78,7 +78,7 @@ pub fn http_json(status: u16, body: &Value) -> Vec<u8> {
     (head + &body).into_bytes()
 }
 
-/// What a played server does with a request.
+/// Response of a scripted server to a request.
 pub enum Action {
     Say(Vec<u8>),
     /// Says the first, and then the second again and again until nobody listens.
@@ -87,7 +87,7 @@ pub enum Action {
     Close,
 }
 
-/// A server on this machine, and all that it was asked.
+/// Running scripted server, with the requests it received.
 pub struct ScriptedServer {
     pub address: String,
     pub asked: Arc<Mutex<Vec<ReceivedRequest>>>,
@@ -198,7 +198,7 @@ async fn read_http(stream: &mut BufReader<TcpStream>) -> Option<ReceivedRequest>
     Some(request)
 }
 
-/// A line with the reply of an default_reply server; nothing to what it does not know.
+/// Line with the regular reply; no line for an unknown method.
 pub fn default_line_reply(asked: &ReceivedRequest) -> Action {
     match asked.default_reply() {
         Some(reply) => Action::Say(line(&reply)),
@@ -206,7 +206,7 @@ pub fn default_line_reply(asked: &ReceivedRequest) -> Action {
     }
 }
 
-/// A response of an default_reply server; 202 to what it does not know.
+/// Response with the regular reply; status 202 for an unknown method.
 pub fn default_http_reply(asked: &ReceivedRequest) -> Action {
     match asked.default_reply() {
         Some(reply) => Action::Say(http_json(200, &reply)),

@@ -1,4 +1,4 @@
-//! Servers that are there and say nothing: connecting has an end (`ClientBuilder::timeout`).
+//! Silent servers: connecting is limited by `ClientBuilder::timeout`.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Tasks that never end, that nobody can name, or that are none at all.
+//! Tasks that never end, have invalid ids, or are malformed.
 
 use std::{
     sync::{

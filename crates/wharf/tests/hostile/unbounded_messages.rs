@@ -1,4 +1,4 @@
-//! Messages without end (RUSTSEC-2026-0462, CVE-2026-53937, CVE-2026-63119, CVE-2026-53965).
+//! Messages of unbounded length (RUSTSEC-2026-0462, CVE-2026-53937, CVE-2026-63119, CVE-2026-53965).
 
 use wharf::client::ClientLimits;
 

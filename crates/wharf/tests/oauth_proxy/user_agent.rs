@@ -1,4 +1,4 @@
-//! Somebody with a browser, who reads what pages say and presses their buttons.
+//! Test user agent that reads the proxy's pages and submits their forms.
 
 use std::sync::{
     Arc, Mutex,

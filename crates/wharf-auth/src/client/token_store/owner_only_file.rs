@@ -168,7 +168,7 @@ fn check_permissions(file: &File, path: &Path) -> Result<(), TokenFileError> {
     use std::os::unix::fs::MetadataExt as _;
     let metadata = file.metadata().map_err(|error| TokenFileError::at(path, &error))?;
     if !metadata.is_file() {
-        return Err(TokenFileError::at(path, &"it is not a regular file"));
+        return Err(TokenFileError::at(path, &"it is not a regular file: remove it"));
     }
     if metadata.uid() != rustix::process::geteuid().as_raw() {
         return Err(TokenFileError::at(path, &"it belongs to another user"));
@@ -189,6 +189,6 @@ fn check_permissions(file: &File, path: &Path) -> Result<(), TokenFileError> {
     if metadata.is_file() {
         Ok(())
     } else {
-        Err(TokenFileError::at(path, &"it is not a regular file"))
+        Err(TokenFileError::at(path, &"it is not a regular file: remove it"))
     }
 }

@@ -1,4 +1,4 @@
-//! Calls under way: progress, logs, cancellation, ids, batches, timeouts.
+//! Calls in flight: progress, logs, cancellation, ids, batches, timeouts.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! What handlers ask the client: one handler, both eras.
+//! Server requests (elicitation, sampling, roots) of one handler in both eras.
 
 use serde_json::{Value, json};
 

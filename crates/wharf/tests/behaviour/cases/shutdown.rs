@@ -1,4 +1,4 @@
-//! How connections and processes end.
+//! End of connections and processes.
 
 use serde_json::json;
 use tokio::{

@@ -1,4 +1,4 @@
-//! Hearing about changes.
+//! Subscriptions to changes.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! What servers ask, and how it is answered.
+//! Server requests and their responses.
 
 use serde_json::json;
 use wharf::{

@@ -1,4 +1,4 @@
-//! How calls and connections end.
+//! End of calls and connections.
 
 use std::{collections::BTreeMap, time::Duration};
 

@@ -1,4 +1,4 @@
-//! What servers tell of changes.
+//! Notifications of changes.
 
 use wharf::{
     args,
