@@ -32,7 +32,7 @@ await run({
         await client.connect(transport);
         const { tasks } = client.getServerCapabilities();
         assert.ok(tasks.requests.tools.call && tasks.cancel);
-        // Nobody authenticated this client, so it cannot list tasks.
+        // This client is unauthenticated, so it cannot list tasks.
         assert.equal(tasks.list, undefined);
         const { tools } = await client.listTools();
         assert.equal(tools.find(tool => tool.name === 'voyage').execution.taskSupport, 'optional');

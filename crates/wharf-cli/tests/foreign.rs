@@ -75,7 +75,7 @@ enum ServerTransport {
 fn drive(test: &str, script: &str, era: &str, over: ServerTransport) -> Result<(), String> {
     let installed = Installed::find()?;
     let runtime = installed.runtime(script);
-    // A file, not a pipe: nobody has to read it while the driver runs.
+    // A file, not a pipe, which would have to be read while the driver runs.
     let log = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{test}.log"));
     let file = File::create(&log).map_err(|e| format!("cannot create {}: {e}", log.display()))?;
     let share = || file.try_clone().map_err(|e| format!("cannot share {}: {e}", log.display()));

@@ -84,7 +84,7 @@ impl Ledger {
     }
 }
 
-/// Somebody who agrees to everything, after some thinking.
+/// User agent that consents to everything after a delay.
 impl UserAgent for Ledger {
     fn prepare(&self, _: Option<&str>) -> BoxFuture<Result<Box<dyn UserAgentSession>, Error>> {
         let ledger = self.clone();
@@ -182,7 +182,7 @@ async fn prompts_pause_the_timeout() {
     assert_eq!(ledger.visits().len(), 2);
 }
 
-/// Somebody who agrees at once to the first visit, and takes five minutes for the others.
+/// User agent that consents to the first request at once, and to others after five minutes.
 #[derive(Clone)]
 struct SlowUserAgent(Ledger);
 
@@ -226,7 +226,7 @@ async fn a_login_pauses_the_timeout_of_its_call() {
     }
 }
 
-/// The server forgets the session and the token: the call opens a session anew, and somebody logs in for that.
+/// The server drops the session and the token: the call creates a new session, which needs a login.
 #[tokio::test]
 async fn a_login_pauses_the_timeout_of_a_reopened_session() {
     let ledger = Ledger::default();
@@ -306,7 +306,7 @@ async fn a_call_requests_missing_scopes() {
 async fn endless_input_requests_are_given_up() {
     let ledger = Ledger::default();
     let play = ledger.clone();
-    // It lets itself in, and nobody else.
+    // The server accepts only its own token.
     let server = ScriptedServer::http(move |asked| match asked.path.as_str() {
         "/mcp" => {
             let head = "HTTP/1.1 401 No\r\nwww-authenticate: Bearer scope=\"x\"\r\n";

@@ -48,7 +48,7 @@ async fn deploy(ctx: Ctx) -> Result<String, ToolError> {
     Ok(if answer.confirmed { "deployed" } else { "kept" }.to_owned())
 }
 
-/// Says how far it has come until somebody hears it.
+/// Reports progress until the client has received it.
 async fn report_progress(ctx: Ctx, heard: Arc<AtomicBool>) -> &'static str {
     let mut far = 0.0;
     while !heard.swap(false, Ordering::SeqCst) {
@@ -75,7 +75,7 @@ struct Harness {
     endpoint: Endpoint,
     target: Target,
     at_work: Arc<AtomicUsize>,
-    /// Whether somebody has heard how far the telling tool has come.
+    /// True once the client has received progress of the reporting tool.
     heard: Arc<AtomicBool>,
 }
 
@@ -131,7 +131,7 @@ impl Harness {
 
     async fn connect(&self, mut builder: ClientBuilder) -> Client {
         if self.route == Route::Memory {
-            // Somebody who looks on makes it speak.
+            // A progress listener makes it send progress.
             builder = builder.trace(|_| ());
         }
         let builder = builder.protocol_version(self.revision.parse().unwrap());
@@ -194,7 +194,7 @@ async fn a_call_gives_the_result_whatever_became_of_it() {
 #[tokio::test]
 async fn progress_goes_on_under_the_token_of_the_call() {
     everywhere(&[OLD, LEGACY, MODERN], async |harness| {
-        // Where the server tells of it by status alone, nobody hears numbers.
+        // A server that reports by task status alone sends no numbers.
         let server = if let Route::Proxy(back) = harness.route { back } else { harness.revision };
         if server == MODERN {
             return;

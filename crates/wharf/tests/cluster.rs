@@ -172,12 +172,12 @@ async fn a_subscription_applies_on_nodes_without_the_session() {
     let client = cluster.client(0).await;
     cluster.ports.deaf(true);
     cluster.call(&client, 1, "resources/subscribe", json!({"uri": "x:a"})).await;
-    // Whoever opens the stream knows what is subscribed to.
+    // The node with the stream loads the subscriptions.
     let mut own = cluster.get(&client, 0, None).await;
     own.hear().await;
     cluster.registry(0).resource_updated("x:a");
     assert_eq!(own.hear().await, ["x:a"]);
-    // Whoever has it open tells what changed before it knew.
+    // The node with the stream sends changes that preceded its update of the subscriptions.
     cluster.call(&client, 1, "resources/subscribe", json!({"uri": "x:b"})).await;
     cluster.registry(0).resource_updated("x:b");
     assert!(own.hear().await.is_empty());

@@ -44,7 +44,7 @@ async fn a_principal_has_its_own_scopes() {
     }
 }
 
-/// What is relayed for others keeps what it came with: a proxy lets nobody in.
+/// Relayed calls keep their principal: a proxy does not authenticate callers.
 #[tokio::test]
 async fn a_reverse_proxy_does_not_grant_loopback_rights() {
     let inner = Client::connect(server()).await.unwrap();

@@ -200,7 +200,7 @@ async fn changes_before_the_first_stream_are_sent_once() {
     assert_eq!(received_events(&mut stream).await, ["tools/list_changed"]);
     registry.resources_changed();
     assert_eq!(received_events(&mut stream).await, ["resources/list_changed"]);
-    // What changes while nobody reads the stream is kept for whoever reads it next.
+    // Changes without a reader are sent to the next reader of the stream.
     drop(stream);
     registry.tools_changed();
     assert_eq!(received_events(&mut client.stream().await).await, ["tools/list_changed"]);

@@ -51,7 +51,7 @@ async fn comes_in(issuer: &AuthorizationServer, server: &Protected, revision: &s
     assert_eq!(ada.visits(), 1);
     assert_eq!(ada.asked("resource"), [server.resource.as_str()]);
     assert_eq!(ada.asked("code_challenge_method"), ["S256"]);
-    // It can be there when nobody is, because the authorization server offers that.
+    // The authorization server supports `offline_access`, so the client requests it.
     assert_eq!(ada.asked("scope"), ["files:read offline_access"]);
     let names = client.tools().all().await.unwrap().into_iter().map(|tool| tool.name.clone());
     assert_eq!(names.collect::<Vec<_>>(), ["whoami", "read_file"]);

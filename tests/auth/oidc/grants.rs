@@ -84,7 +84,7 @@ async fn a_person_by_a_client_with_a_key() {
         .scopes(["files:read"])
         .issuer(&issuer.issuer);
     assert_eq!(who(&server, auth).await, "ada: files:read");
-    // Nobody registered who was known.
+    // A registered client does not register again.
     assert!(issuer.seen().await.iter().all(|it| it.path != "/reg"));
 }
 

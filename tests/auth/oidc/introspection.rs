@@ -59,7 +59,7 @@ async fn a_revoked_token_is_rejected() {
     assert_eq!(answer.status, 401);
     assert!(challenge(&answer).contains(r#"error="invalid_token""#), "{}", challenge(&answer));
 
-    // Active, but for somebody else.
+    // Active, but for another audience.
     let other = issuer.token(&server.resource.replace("/mcp", "/other"), "files:read").await;
     assert_eq!(server.call_with("whoami", &other).await.status, 401);
 }

@@ -53,7 +53,7 @@ async fn a_token_of_another_issuer() {
     let answer = server.call_with("whoami", &token).await;
     assert_eq!(answer.status, 401);
     assert!(challenge(&answer).contains(r#"error="invalid_token""#), "{}", challenge(&answer));
-    // Nobody was asked for keys whom the token named.
+    // No keys were requested from the issuer that the token names.
     assert!(stranger.seen().await.iter().all(|it| it.path != "/jwks"));
 }
 

@@ -1,4 +1,4 @@
-// npm `oidc-provider`, a certified authorization server, for the tests: everybody is Ada, and consents at once.
+// npm `oidc-provider`, a certified authorization server, for the tests: the user is always `ada`, who consents at once.
 //
 // It says on stderr where it is and where it is told things: `issuer URL`, then `control URL`.
 import { once } from 'node:events';
@@ -94,5 +94,5 @@ const controlled = createServer(control(state));
 await once(controlled.listen(0, '127.0.0.1'), 'listening');
 console.error(`issuer ${issuer}`);
 console.error(`control http://127.0.0.1:${controlled.address().port}`);
-// It ends with whoever started it.
+// Exits with its parent process.
 process.stdin.on('end', () => process.exit(0)).resume();

@@ -51,7 +51,7 @@ pub(crate) struct Handler {
 
 impl Handler {
     fn hear(&self, heard: ClientEvent) {
-        // Nobody listens any more when the test is over.
+        // The receiver is dropped when the test ends.
         let _ = self.hears.send(heard);
     }
 }

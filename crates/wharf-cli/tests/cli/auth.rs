@@ -134,7 +134,7 @@ fn stored_logins_are_owner_only_and_never_printed() {
     let status = status.json();
     assert_eq!(status["logins"][0]["renewed"], true);
     assert_eq!(status["token_store"]["file"], json!(me.logins()));
-    // Others may have read it: it is not used before somebody looked.
+    // Other users may have read the file: it is not used until its permissions are fixed.
     fs::set_permissions(me.logins(), fs::Permissions::from_mode(0o644)).unwrap();
     for words in [["list", &url, "tools"], ["auth", "status", &url], ["auth", "logout", &url]] {
         let error = me.run(&words).error(3);

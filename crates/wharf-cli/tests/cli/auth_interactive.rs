@@ -88,7 +88,7 @@ fn without_a_browser_the_address_is_shown_and_pasted_back() {
     assert!(code == 0 && shown.contains("notes:read"), "{shown}");
     assert!(!me.sandbox.dir.join("opened").exists());
     me.run(&["list", &url]).json();
-    // One on this machine does, and nobody has to press anything.
+    // A browser on this machine reaches the redirect URI, without input at the terminal.
     let mut pty = Pty::start(me.command(&["auth", "login", &url, "--no-browser"]));
     pty.until("paste");
     let page = pty.shown.split_whitespace().find(|word| word.contains("/authorize?"));
@@ -130,6 +130,6 @@ fn ctrl_c_ends_the_waiting() {
     interrupt(&running.child);
     let (code, err) = running.end();
     assert!(code == 130 && err.contains("interrupted"), "{err}");
-    // Programs are told where to send somebody, too.
+    // The authorization URL is in the JSON output too.
     assert!(err.contains(r#"{"login":{"#) && err.contains(r#""opened":true"#), "{err}");
 }

@@ -91,7 +91,7 @@ fn a_file_that_cannot_be_read_is_named() {
     sandbox.write(".mcp.json", "{");
     let listed = sandbox.run(&["config"]).json();
     assert!(listed["problems"][0].as_str().unwrap().contains(".mcp.json"), "{listed}");
-    // Whoever looks for a server of that file is told why it is not there.
+    // A lookup of a server in that file names the reason.
     let error = sandbox.run(&["list", "harbour"]).error(1);
     assert!(
         error["message"].as_str().unwrap().contains(".mcp.json: it is not valid JSON"),

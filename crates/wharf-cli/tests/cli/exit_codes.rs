@@ -129,7 +129,7 @@ fn a_destructive_tool_needs_confirmation() {
     let sandbox = Sandbox::new("destructive");
     let error = sandbox.demo(&["call", "deploy", "build=7"]).error(1);
     assert!(error["hint"].as_str().unwrap().contains("--yes"), "{error}");
-    // With it the tool runs, and fails because nobody is there to fill in its form.
+    // With it the tool runs, and fails because its form needs a terminal.
     let ran = sandbox.demo(&["call", "deploy", "build=7", "--yes"]);
     assert_eq!(ran.code, 5, "{ran:?}");
 }

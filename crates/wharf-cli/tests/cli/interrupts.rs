@@ -105,7 +105,7 @@ fn sigterm_stops_the_started_server() {
     let (code, rest) = running.end();
     assert_eq!(code, 143, "{rest}");
     assert!(rest.contains(r#"{"error":{"kind":"terminated""#), "{rest}");
-    // Whoever cleans up after the dead may take a while.
+    // The process that reaps the child may take a while.
     let deadline = Instant::now() + PATIENCE;
     while test_kill_process(server).is_ok() {
         assert!(Instant::now() < deadline, "the server stayed behind");

@@ -42,7 +42,7 @@ impl Pty {
             Stdio::from(File::options().read(true).write(true).open(name).expect("it opens"))
         };
         let child = command.stdin(open()).stdout(open()).stderr(open()).spawn().expect("it runs");
-        // The terminal ends when nobody else holds it.
+        // The terminal closes once no other handle is open.
         drop(command);
         let keyboard = File::from(master);
         let mut screen = keyboard.try_clone().expect("it can be shared");

@@ -157,14 +157,14 @@ pub(crate) fn ended(child: &mut Child) -> ExitStatus {
     }
 }
 
-/// The lines of `from`, with their ends, read in a thread of their own: nobody waits for ever.
+/// The lines of `from`, with their line ends, read in a separate thread, so that a test can time out.
 pub(crate) fn lines(from: impl Read + Send + 'static) -> Receiver<String> {
     let (send, lines) = channel();
     thread::spawn(move || {
         let mut from = BufReader::new(from);
         let mut line = String::new();
         while let Ok(1..) = from.read_line(&mut line) {
-            // Nobody may stop reading, or the program would stand still.
+            // Keep reading, or the program would block on a full pipe.
             let _ = send.send(std::mem::take(&mut line));
         }
     });

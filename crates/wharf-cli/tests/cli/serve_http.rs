@@ -35,7 +35,7 @@ fn children(pid: u32) -> String {
     threads.map(|it| of(it.unwrap().path().join("children"))).collect()
 }
 
-/// CVE-2025-49596 (MCP Inspector): its proxy started whatever command a request named, for anybody who reached its port.
+/// CVE-2025-49596 (MCP Inspector): its proxy started whatever command a request named, without authentication.
 /// No request to `wharf serve` starts a process.
 #[test]
 fn no_route_starts_a_process() {

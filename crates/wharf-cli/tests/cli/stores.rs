@@ -26,7 +26,7 @@ fn tasks_survive_a_kill_of_the_server() {
         sandbox.run(&["tasks", "resume", &served.url, &done, "--era", era]).json();
         (era, done, start_voyage(&sandbox, &served.url, era, "days=600"))
     });
-    // Nobody says goodbye.
+    // The server is killed without graceful shutdown.
     drop(served);
     let served = DemoServer::start(&sandbox, &STORED);
     for (era, done, working) in tasks {

@@ -79,7 +79,7 @@ fn trust_is_prompted_once_until_the_file_changes() {
     let file = sandbox.dir.join("wharf/trusted.json");
     assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
 
-    // From now on without a question, where nobody can be asked, too.
+    // From now on without a prompt, also without a terminal.
     sandbox.run(&["call", "harbour", "add", "a=1", "b=2"]).json();
     let (code, shown) = at_terminal(&sandbox).end();
     assert_eq!((code, shown.as_str()), (0, "3\n"));

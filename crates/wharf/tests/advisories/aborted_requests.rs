@@ -160,7 +160,7 @@ async fn a_legacy_client_that_is_cut_off_does_not_lose_its_call() {
     }
 }
 
-/// But whoever cancels, or ends the session, has no call any more.
+/// Cancellation, or the end of the session, ends the call.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_does_not_outlive_its_cancellation_or_its_session() {
     let harness = Harness::start().await;

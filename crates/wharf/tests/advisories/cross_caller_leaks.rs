@@ -136,7 +136,7 @@ async fn a_session_does_not_lend_its_principal() {
     }
     let nobody = HttpClient::legacy(&harness).await;
     assert_eq!(nobody.text("whoami", json!({})).await, "nobody");
-    // Whoever opened a session as nobody cannot be somebody in it either.
+    // A session that was created anonymously cannot be used with a principal.
     let somebody = nobody.clone().with_bearer("alice");
     assert_eq!(somebody.send(&somebody.tool("whoami", json!({}))).await.status(), 404);
     assert_eq!(alice.text("whoami", json!({})).await, "alice");

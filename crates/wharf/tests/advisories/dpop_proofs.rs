@@ -124,7 +124,7 @@ async fn a_nonce_is_asked_for_and_then_taken() {
     assert_eq!(response.status(), 200);
     assert_eq!(http_client::text(&http_client::reply(response).await), "on");
     refused(&send(&claims).await, "invalid_dpop_proof", "The proof was used before");
-    // It is good for more than one proof, and nobody else can make one.
+    // A nonce is valid for several proofs, and a forged nonce is rejected.
     assert_eq!(send(&with(&given)).await.status(), 200);
     let mut forged = given.into_bytes();
     forged[0] ^= 1;

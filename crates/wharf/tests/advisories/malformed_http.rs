@@ -42,7 +42,7 @@ async fn a_request_without_exactly_one_host_is_malformed() {
                 assert_eq!(answer.status, 400, "{hosts:?} {target}");
             }
         }
-        // The target may name the host instead of nobody.
+        // The request target may name the host instead of the header.
         assert_eq!(raw_http::ask(harness, &call).await.status, 200);
     }
     // Balancers that speak HTTP/1.0 name no host.

@@ -81,7 +81,7 @@ async fn a_body_that_is_declared_too_long_is_not_waited_for() {
         let head = head.replace("content-length: 0", &format!("content-length: {length}"));
         let answer = raw_http::ask(&harness, &head).await;
         assert_eq!((answer.status, answer.code()), (413, -32801), "{length}");
-        // Or a client would send its next request behind a body that nobody reads.
+        // Otherwise a client would send its next request after an unread body.
         assert_eq!(answer.header("connection"), Some("close"), "{length}");
     }
     let huge = raw_http::post(&harness, &[raw_http::VERSION], "")
@@ -101,7 +101,7 @@ const REFUSED: [(u16, [&str; 5]); 7] = [
     (406, ["POST", "/mcp", "localhost", "accept", "text/html"]),
 ];
 
-/// Whoever is refused and has more to send than anybody waits for is told that the connection ends.
+/// A rejection has `Connection: close` if the rest of the body is longer than the server reads.
 #[tokio::test]
 async fn a_rejection_states_whether_the_connection_closes() {
     let harness = Harness::start().await;

@@ -85,7 +85,7 @@ async fn features_without_the_required_scope_are_neither_listed_nor_callable() {
     }
 }
 
-/// A list that callers see differently is nobody else's to keep.
+/// A list that depends on the caller has cache scope `private`.
 #[tokio::test]
 async fn lists_with_scopes_are_private() {
     let issuer = Issuer::new();
@@ -117,7 +117,7 @@ async fn scopes_require_authentication() {
     assert_eq!(response.headers()["www-authenticate"], r#"Bearer error="insufficient_scope""#);
 }
 
-/// Whoever started the process, and speaks to it alone, may do what it can.
+/// A client over stdio or in the same process needs no scopes.
 #[tokio::test]
 async fn this_process_needs_no_scope() {
     use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};

@@ -28,7 +28,7 @@ use crate::{
 
 const NEWCOMER: &str = "127.0.0.2";
 
-/// A connection from another address than everybody else's.
+/// Connects from the address of the second client.
 pub async fn connect_as_newcomer(to: SocketAddr) -> TcpStream {
     let socket = TcpSocket::new_v4().expect("a socket");
     socket.bind(SocketAddr::new(NEWCOMER.parse().expect("an address"), 0)).expect("loopback");

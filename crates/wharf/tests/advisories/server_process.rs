@@ -23,7 +23,7 @@ const IMPATIENT: &str = "impatient";
 /// What streams may keep in a child that is impatient.
 pub const REPLAY_TOTAL: usize = 4 << 20;
 
-/// The child's part; where nobody asks for it, there is nothing to do.
+/// Server role of the child process; does nothing without the environment variable.
 #[tokio::test(flavor = "multi_thread")]
 #[expect(clippy::print_stdout, reason = "the parent reads where the child is")]
 async fn the_child_serves_until_it_is_killed() {

@@ -208,7 +208,7 @@ impl InProcessServer {
         response
     }
 
-    /// Opens a session that is in use, or one that nobody ever came back to.
+    /// Creates a session; completes its handshake if `used`.
     async fn open(&mut self, used: bool) -> Option<String> {
         let opening = json!({"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": {"name": "a", "version": "1"}});
         let opening = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": opening});

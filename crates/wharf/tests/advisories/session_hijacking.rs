@@ -30,7 +30,7 @@ fn hijack_requests(thief: &HttpClient, event: &str) -> Vec<Request<AnyBody>> {
     ]
 }
 
-/// CVE-2026-52869, CVE-2026-67431 and GHSA-953h-535j-jg2v: whoever knew a session's id had it.
+/// CVE-2026-52869, CVE-2026-67431 and GHSA-953h-535j-jg2v: the session id alone gave access to a session.
 #[tokio::test]
 async fn a_session_cannot_be_used_by_another_principal() {
     let harness = Harness::behind_bearer(|server| server).await;
@@ -55,7 +55,7 @@ async fn a_session_cannot_be_used_by_another_principal() {
                 (foreign.status(), unknown.status()),
                 (404.try_into().unwrap(), 404.try_into().unwrap())
             );
-            // Nobody learns that the session exists.
+            // The response does not reveal that the session exists.
             let mut heads = [foreign.headers().clone(), unknown.headers().clone()];
             heads.iter_mut().for_each(|heads| drop(heads.remove("date")));
             assert_eq!(heads[0], heads[1]);
@@ -135,7 +135,7 @@ async fn events_are_not_replayed_to_another_session() {
     }
     assert!(ids.len() >= 2, "{ids:?}");
     let thief = HttpClient::legacy(&harness).await;
-    // Made up, malformed, and of nobody: none of them is an event of the thief's.
+    // Invented, malformed and unknown event ids: none belongs to the attacker's session.
     let others =
         ["0", "-", "1-", "-1", "1-0-0", "99999999999999999999999-1", "1--1", "+1-0", "1-+0", ""];
     for id in ids.iter().map(String::as_str).chain(others) {

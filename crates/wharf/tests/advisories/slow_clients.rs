@@ -159,7 +159,7 @@ async fn a_client_that_sends_slowly_is_disconnected() {
         });
         let mut answer = Vec::new();
         let _ = timeout(PATIENCE, reader.read_to_end(&mut answer)).await.expect("closed");
-        // Whoever never finishes the head is not told anything.
+        // An incomplete head gets no response.
         let told: &[u8] = if start < head { b"" } else { b"HTTP/1.1 408" };
         assert_eq!(&answer[..answer.len().min(12)], told, "from {start}");
         drip.abort();
@@ -167,7 +167,7 @@ async fn a_client_that_sends_slowly_is_disconnected() {
     works(&harness).await;
 }
 
-/// Goal 8 of the security notes: whoever reads nothing holds one call back, and not for long.
+/// Goal 8 of the security notes: a client that does not read delays one call, for a limited time.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_does_not_read_does_not_keep_its_call() {
     const LINES: u64 = 1_000_000;

@@ -150,7 +150,7 @@ async fn https_does_not_allow_foreign_origins() {
     }
 }
 
-/// A token that is bound to a certificate is good for whoever has that, and for nobody else (RFC 8705).
+/// A certificate-bound token (RFC 8705) is accepted only with its client certificate.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stolen_token_is_no_good_without_its_certificate() {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
@@ -214,7 +214,7 @@ async fn a_stolen_token_is_no_good_without_its_certificate() {
             }
         }
     }
-    // Another certificate, which only the one who asks anybody takes at all.
+    // Another certificate, which only a server that accepts any client certificate admits.
     let authority = issuer.jwt();
     let tls = tls().ask_clients().unwrap();
     let harness = Harness::tuned(|server| server.auth(authority).http(Http::new().tls(tls))).await;

@@ -174,7 +174,7 @@ async fn no_messages_are_handled_after_the_end() {
     assert_eq!(harness.counts.begun.get(), 0);
 }
 
-/// Nor does whoever keeps the connection from being read.
+/// The connection also ends at expiry if the client keeps it busy.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_busy_websocket_ends_with_its_token() {
     let short = from_fn(|_: &AuthRequest<'_>| {

@@ -275,7 +275,7 @@ async fn pages_contain_only_features_in_scope() {
         let first = ask(&high, "tools/list", json!({})).await;
         let cursor = first["result"]["nextCursor"].clone();
         assert_eq!(pages(&low, Some(cursor.clone())).await.0, expected[3..]);
-        // Nobody else does.
+        // Another subject cannot use the cursor.
         let bob = known.issuer.token_with("sub", json!("bob")).leak();
         let bob = HttpClient { session: None, ..low.clone() }.with_bearer(bob).opened().await;
         let reply = ask(&bob, "tools/list", json!({ "cursor": cursor })).await;

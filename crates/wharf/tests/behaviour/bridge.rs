@@ -94,7 +94,7 @@ impl StreamableHttpBridge {
             let message: Value = serde_json::from_slice(&line).unwrap_or_default();
             let method = message["method"].as_str().unwrap_or_default();
             if method == "notifications/cancelled" && carrier.revision == MODERN {
-                // Whoever stops reading a response has cancelled the call.
+                // A client that stops reading a response cancels the call.
                 if let Some(call) = calls.remove(&message["params"]["requestId"].to_string()) {
                     call.abort();
                 }

@@ -216,7 +216,7 @@ impl Client {
         Some(serde_json::from_str(&line).unwrap_or_else(|_| panic!("not a message: {line:?}")))
     }
 
-    /// Sends something that has no answer, to whoever may be gone.
+    /// Sends a notification; ignores a closed connection.
     pub async fn notify_if_open(&mut self) {
         let nothing = json!({"jsonrpc": "2.0", "method": "notifications/whatever"});
         if let Some(writer) = &mut self.writer {

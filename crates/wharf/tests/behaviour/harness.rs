@@ -193,7 +193,7 @@ impl Harness {
 
     /// Waits until the server is gone for a client, which hears nothing more.
     pub async fn is_over(&self, client: &mut Client) {
-        // Nobody learns that the server is gone except by a request that it does not take any more.
+        // A client notices that the server has stopped only by a failed request.
         let asking = async {
             while self.transport.is_streamable() && client.is_quiet().await {
                 client.notify_if_open().await;

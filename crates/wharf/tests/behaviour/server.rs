@@ -35,7 +35,7 @@ pub fn server() -> Server {
     let limits = Limits::default()
         .calls(CallLimits::default().idle(Duration::from_secs(20)))
         .messages(MessageLimits::default().message(LONGEST))
-        // Nothing here is a matter of time: whoever waits for the end of a call gets it.
+        // Long graceful shutdown timeouts: a call in flight completes.
         .lines(LineLimits::default().grace(PATIENCE))
         .http(HttpLimits::default().grace(PATIENCE).write(PATIENCE));
     Server::new("behaviour", "1.0.0")

@@ -117,7 +117,7 @@ impl Harness {
     pub fn builder(&self) -> ClientBuilder {
         let mut builder = Client::builder().name("tester", "1.0.0").stderr(Stderr::Null);
         if self.route == Route::Memory {
-            // Somebody who looks on makes it speak.
+            // A progress listener makes it send progress.
             builder = builder.trace(|_| ());
         }
         match self.revision {

@@ -81,7 +81,7 @@ pub fn http_json(status: u16, body: &Value) -> Vec<u8> {
 /// Response of a scripted server to a request.
 pub enum Action {
     Say(Vec<u8>),
-    /// Says the first, and then the second again and again until nobody listens.
+    /// Sends the first, then the second repeatedly until the connection closes.
     Repeat(Vec<u8>, Vec<u8>),
     Nothing,
     Close,

@@ -43,7 +43,7 @@ pub async fn a_malformed_message_gets_an_error_and_the_next_one_works(
         assert_eq!(reply["error"]["code"], code, "{shown}: {reply}");
         works(&mut client).await;
     }
-    // Both a result and an error, to a question nobody asked: ignored or refused, never fatal.
+    // Both a result and an error, for an unknown request: ignored or rejected, never fatal.
     client.send(&json!({"jsonrpc": "2.0", "id": 9, "result": {}, "error": {}})).await;
     client.send(&json!({"jsonrpc": "2.0", "id": 9, "result": {}})).await;
     let id = client.start("tools/call", json!({"name": "echo", "arguments": {"text": "on"}})).await;

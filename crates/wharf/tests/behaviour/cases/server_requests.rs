@@ -138,7 +138,7 @@ pub async fn a_question_of_a_cancelled_call_is_taken_back(
     client.cancel(&id).await;
     let told = client.notified("notifications/cancelled").await;
     assert_eq!(told["requestId"], ask["id"]);
-    // The answer may already be on its way; it harms nobody.
+    // The response may already be in flight; it is ignored.
     client.send(&json!({"jsonrpc": "2.0", "id": ask["id"], "result": {"roots": []}})).await;
     assert_eq!(client.text("echo", json!({"text": "on"})).await, "on");
 }
@@ -148,7 +148,7 @@ pub async fn a_client_that_leaves_ends_open_questions(harness: Harness, revision
     let id = client.start("tools/call", json!({"name": "workspace", "arguments": {}})).await;
     assert_eq!(client.receive().await.unwrap()["method"], "roots/list");
     client.close().await;
-    // The call ends with an error, if there is anybody left to hear it.
+    // The call ends with an error if the client is still connected.
     match client.receive().await {
         None => assert!(!harness.transport.has_two_ends()),
         Some(reply) => {

@@ -46,7 +46,7 @@ pub async fn a_crashed_server_is_started_again(harness: Harness) {
     let calling = tokio::spawn(call.into_future());
     in_time(has_begun.recv()).await.unwrap();
     kill_children().await;
-    // Nobody knows whether it had its effect, so it is not sent again.
+    // The call may have had its effect, so it is not retried.
     let error = in_time(calling).await.unwrap().unwrap_err();
     assert_eq!(error.kind, ErrorKind::ConnectionClosed, "{error}");
     let sum: i64 = in_time(client.call_as("add", args! { a: 1, b: 2 })).await.unwrap();
