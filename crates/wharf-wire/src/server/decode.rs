@@ -227,7 +227,8 @@ impl ServerProtocol {
         } else {
             self.unsupported_version(&requested)
         };
-        RequestRejection::new(error, Revision::NEWEST)
+        let revision = modern::modern_revision(&requested).unwrap_or(Revision::NEWEST);
+        RequestRejection::new(error, revision)
     }
 
     fn not_legacy(&self, message: &Message) -> RequestRejection {

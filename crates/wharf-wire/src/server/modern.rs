@@ -24,7 +24,7 @@ pub(crate) fn begin(
     headers: Option<&McpHeaders<'_>>,
 ) -> Result<Received, RequestRejection> {
     let version = message.text(MessageField::MetaVersion).unwrap_or_default();
-    let requested = version.parse().ok().filter(|revision: &Revision| revision.is_modern());
+    let requested = modern_revision(&version);
     // A request of an unknown revision is refused in the newest one.
     let revision = requested.unwrap_or(Revision::NEWEST);
     let refused = |error: Error| RequestRejection::new(error, revision);
@@ -63,6 +63,11 @@ pub(crate) fn begin(
         request.mirrored = headers.map(McpHeaders::mirrored);
     }
     Ok(Received::Call(request, codec))
+}
+
+/// Returns the revision of this date, if it is a modern one.
+pub(crate) fn modern_revision(date: &str) -> Option<Revision> {
+    date.parse().ok().filter(|revision: &Revision| revision.is_modern())
 }
 
 fn metadata(wire: &ServerProtocol, message: &Message) -> Result<(), Error> {

@@ -79,7 +79,7 @@ impl Revision {
 
     /// Returns the date of the revision.
     #[must_use]
-    pub fn as_str(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         DATES[self.index()]
     }
 
@@ -103,8 +103,8 @@ impl Revision {
         self >= Revision::FIRST_MODERN
     }
 
-    pub(crate) fn index(self) -> usize {
-        usize::from(self.0)
+    pub(crate) const fn index(self) -> usize {
+        self.0 as usize
     }
 }
 
