@@ -16,7 +16,8 @@ impl ClientCodec {
     /// ```
     /// use wharf_wire::{ClientIdentity, Revision, ClientCodec};
     ///
-    /// let codec = ClientCodec::new(Revision::NEWEST, ClientIdentity::default().into());
+    /// let revision: Revision = "2026-07-28".parse().unwrap();
+    /// let codec = ClientCodec::new(revision, ClientIdentity::default().into());
     /// let headers = codec.headers("tools/call", Some("añadir"), None);
     /// assert_eq!(headers[0], ("MCP-Protocol-Version".to_owned(), "2026-07-28".to_owned()));
     /// assert_eq!(headers[1], ("Mcp-Method".to_owned(), "tools/call".to_owned()));

@@ -95,6 +95,15 @@ impl ClientCodec {
     }
 
     /// Returns the name of the request `method`, if the revision has it.
+    ///
+    /// ```
+    /// use wharf_model::Method;
+    /// use wharf_wire::{ClientCodec, ClientIdentity, Revision};
+    ///
+    /// let codec = ClientCodec::new(Revision::NEWEST_LEGACY, ClientIdentity::default().into());
+    /// assert_eq!(codec.name(Method::CallTool), Some("tools/call"));
+    /// assert_eq!(codec.name(Method::Discover), None);
+    /// ```
     #[must_use]
     pub fn name(&self, method: Method) -> Option<&'static str> {
         RequestKind::Call(method).name(self.revision)

@@ -12,7 +12,7 @@ use wharf_model::{Error, ErrorKind, Method};
 /// let revision: Revision = "2025-06-18".parse().unwrap();
 /// assert!(revision < Revision::NEWEST);
 /// assert_eq!(revision.era(), Era::Legacy);
-/// assert_eq!(Revision::ALL.map(Revision::as_str).last(), Some(&"2026-07-28"));
+/// assert_eq!(Revision::ALL.last(), Some(&Revision::NEWEST));
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Revision(u8);
