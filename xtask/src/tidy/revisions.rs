@@ -13,7 +13,8 @@ const TABLES: &str = "crates/wharf-wire/src/versions/";
 /// Crate that may ask for the era.
 const WIRE: &str = "crates/wharf-wire/";
 /// Words that ask for the era, or name a revision by it.
-const ERA_WORDS: [&str; 5] = ["is_modern", "is_legacy", "speaks_legacy", "MODERN", "NEWEST_LEGACY"];
+const ERA_WORDS: [&str; 5] =
+    ["is_modern", "is_legacy", "speaks_legacy", "FIRST_MODERN", "NEWEST_LEGACY"];
 /// Calls that ask for the era.
 const ERA_CALLS: [&str; 2] = [".era()", "::era)"];
 /// Files that may ask for the era, with the reason.
@@ -106,7 +107,8 @@ mod tests {
 
     #[test]
     fn a_question_about_the_era_is_found() {
-        for text in ["fn a() { b.is_modern() }", "x < Revision::MODERN", "c.era()", "d.map(E::era)"]
+        for text in
+            ["fn a() { b.is_modern() }", "x < Revision::FIRST_MODERN", "c.era()", "d.map(E::era)"]
         {
             let found = problems("crates/a/src/b.rs", text);
             assert!(found.len() == 1 && found[0].contains("b.rs:1 asks"), "{text} {found:?}");
@@ -114,7 +116,7 @@ mod tests {
                 assert_eq!(problems(path, text), [""; 0], "{path}");
             }
         }
-        let harmless = "fn a() { b.era(c) } // d.is_modern()\nconst MODERNIZED: &str = \"MODERN\";";
+        let harmless = "fn a() { b.era(c) } // d.is_modern()\nconst FIRST_MODERNIZED: &str = \"FIRST_MODERN\";";
         assert_eq!(problems("crates/a/src/b.rs", harmless), [""; 0]);
     }
 }

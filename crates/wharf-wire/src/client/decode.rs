@@ -33,7 +33,7 @@ impl ClientCodec {
     /// ```
     /// use wharf_wire::{ClientIdentity, ServerMessage, Revision, ClientCodec};
     ///
-    /// let codec = ClientCodec::new(Revision::MODERN, ClientIdentity::default().into());
+    /// let codec = ClientCodec::new(Revision::NEWEST, ClientIdentity::default().into());
     /// let reply = r#"{"jsonrpc":"2.0","id":1,"result":{"content":[]}}"#;
     /// let [ServerMessage::Reply { id, result }] = &codec.decode(reply.into()).unwrap()[..] else { panic!() };
     /// assert_eq!(id.as_ref().unwrap().as_json(), "1");

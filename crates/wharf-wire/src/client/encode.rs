@@ -11,7 +11,8 @@ use crate::{
     json::{envelope, scanner, writer, writer::ObjectWriter},
     server::{codec::write_cancelled, encode_error::write_error, message::invalid_field},
     versions::{
-        revision::{Feature, RequestKind, VersionedType},
+        fields::VersionedType,
+        revision::{Feature, RequestKind},
         translate,
     },
 };
@@ -57,13 +58,13 @@ impl ClientCodec {
     /// If the revision does not have the call (discovery and subscriptions in a legacy one), or if its
     /// parameters are not a JSON object.
     pub fn call(&self, request: &Request, id: &CallId, out: &mut Vec<u8>) -> Result<(), Error> {
-        let name = request.method.name();
-        if !self.has_request(name) {
+        let Some(name) = self.name(request.method) else {
+            let name = request.method.name();
             let message = format!("Revision {} does not have `{name}`", self.revision);
             return Err(Error::method_not_found(name).with_message(message));
-        }
+        };
         // Without its state the call would start again and repeat its effects.
-        if !self.is_modern() && request.request_state().is_some() {
+        if !self.revision.has(Feature::InputRequests) && request.request_state().is_some() {
             let problem = "is unknown or has expired: call again without it";
             return Err(invalid_field("requestState", problem));
         }

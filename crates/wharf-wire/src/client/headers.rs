@@ -1,12 +1,12 @@
 //! MCP request headers of a client, which repeat body fields for routing.
 
-use wharf_model::{HeaderParams, Method};
+use wharf_model::HeaderParams;
 
 use crate::client::ClientCodec;
 use crate::{
     encode_header,
     server::headers::{METHOD, NAME, VERSION},
-    versions::revision::Feature,
+    versions::revision::{Feature, RequestKind},
 };
 
 impl ClientCodec {
@@ -16,7 +16,8 @@ impl ClientCodec {
     /// ```
     /// use wharf_wire::{ClientIdentity, Revision, ClientCodec};
     ///
-    /// let codec = ClientCodec::new(Revision::MODERN, ClientIdentity::default().into());
+    /// let revision: Revision = "2026-07-28".parse().unwrap();
+    /// let codec = ClientCodec::new(revision, ClientIdentity::default().into());
     /// let headers = codec.headers("tools/call", Some("añadir"), None);
     /// assert_eq!(headers[0], ("MCP-Protocol-Version".to_owned(), "2026-07-28".to_owned()));
     /// assert_eq!(headers[1], ("Mcp-Method".to_owned(), "tools/call".to_owned()));
@@ -41,7 +42,10 @@ impl ClientCodec {
             return headers;
         }
         put(METHOD.to_owned(), method);
-        let names = Method::from_name(method).is_some_and(|it| it.info().mirrored.is_some());
+        let names = match RequestKind::named(method) {
+            Some((RequestKind::Call(method), _)) => method.info().mirrored.is_some(),
+            _ => false,
+        };
         if let Some(target) = target.filter(|_| names) {
             put(NAME.to_owned(), target);
         }

@@ -21,7 +21,10 @@ use wharf_model::{
 pub use crate::client::negotiation::{
     Negotiation, NegotiationEvent, NegotiationStep, NegotiationTimeout, TransportKind,
 };
-use crate::{CallId, Revision, versions::revision::Feature};
+use crate::{
+    CallId, Revision,
+    versions::revision::{Feature, RequestKind},
+};
 
 /// Identity and capabilities of a client. Each revision receives the fields that it has.
 ///
@@ -88,7 +91,22 @@ impl ClientCodec {
     /// ```
     #[must_use]
     pub fn has(&self, method: Method) -> bool {
-        self.has_request(method.name())
+        self.name(method).is_some()
+    }
+
+    /// Returns the name of the request `method`, if the revision has it.
+    ///
+    /// ```
+    /// use wharf_model::Method;
+    /// use wharf_wire::{ClientCodec, ClientIdentity, Revision};
+    ///
+    /// let codec = ClientCodec::new(Revision::NEWEST_LEGACY, ClientIdentity::default().into());
+    /// assert_eq!(codec.name(Method::CallTool), Some("tools/call"));
+    /// assert_eq!(codec.name(Method::Discover), None);
+    /// ```
+    #[must_use]
+    pub fn name(&self, method: Method) -> Option<&'static str> {
+        RequestKind::Call(method).name(self.revision)
     }
 
     /// Returns whether a handshake opened a session, which may end and then has to be opened again.

@@ -50,7 +50,7 @@ impl ClientCodec {
     /// use wharf_model::{Method, Outcome, Reply};
     /// use wharf_wire::{ClientIdentity, Revision, ClientCodec};
     ///
-    /// let codec = ClientCodec::new(Revision::MODERN, ClientIdentity::default().into());
+    /// let codec = ClientCodec::new(Revision::NEWEST, ClientIdentity::default().into());
     /// let text = r#"{"resultType":"complete","content":[{"type":"hologram","x":1}]}"#;
     /// let Ok(Outcome::Complete(Reply::Tool(it))) = codec.result(Method::CallTool, text) else { panic!() };
     /// assert_eq!(serde_json::to_value(&it.content[0]).unwrap()["x"], 1);
@@ -88,8 +88,7 @@ pub(super) struct ResultReader<'a> {
 
 impl<'a> ResultReader<'a> {
     fn result_type(&self) -> Result<Option<String>, Error> {
-        // Legacy revisions have no `resultType`.
-        if !self.codec.is_modern() {
+        if !self.codec.revision.has(Feature::ResultTypes) {
             return Ok(None);
         }
         let [kind] = self.members(["resultType"])?;
@@ -193,7 +192,7 @@ impl<'a> ResultReader<'a> {
 
     /// Reads the cache hint. An invalid hint counts as none, so the result is not cached.
     fn cache_hint(&self) -> Result<Option<CacheHint>, Error> {
-        if !self.codec.is_modern() {
+        if !self.codec.revision.has(Feature::CacheHints) {
             return Ok(None);
         }
         let [ttl, scope] = self.members(["ttlMs", "cacheScope"])?;

@@ -161,7 +161,7 @@ impl Codec {
 
     /// Returns whether the call may end with input requests.
     pub(crate) fn may_suspend(&self) -> bool {
-        self.revision.is_modern() && self.method.info().may_suspend
+        self.revision.has(Feature::InputRequests) && self.method.info().may_suspend
     }
 
     /// Writes a notification. Returns false, and writes nothing, if the revision does not have it here.

@@ -20,7 +20,7 @@ pub enum SupportedEras {
     /// All revisions, on one stream.
     #[default]
     Both,
-    /// Only stateless revisions (2026-07-28).
+    /// Only revisions with self-contained (stateless) requests.
     Modern,
     /// Only revisions with an `initialize` handshake.
     Legacy,

@@ -139,7 +139,7 @@ impl Connection {
     /// Returns the error reply to a message that was not read.
     #[must_use]
     pub fn refuse(&self, error: &Error) -> Received {
-        self.wire.refuse(None, &RequestRejection::new(error.clone(), Revision::MODERN))
+        self.wire.refuse(None, &RequestRejection::new(error.clone(), Revision::NEWEST))
     }
 }
 
@@ -478,7 +478,7 @@ fn unrestricted_filter() -> SubscriptionFilter {
 
 /// Error for a request before the handshake.
 pub(crate) fn not_initialized(wire: &ServerProtocol) -> Error {
-    let (legacy, modern) = (Revision::NEWEST_LEGACY, Revision::MODERN);
+    let (legacy, modern) = (Revision::NEWEST_LEGACY, Revision::NEWEST);
     let what = match wire.supports(modern) {
         false => "send `initialize` first".to_owned(),
         true => format!(

@@ -101,10 +101,6 @@ impl ServerProtocol {
             source.check_version(self)?;
         }
         let era = self.era(message, row, source);
-        let revision = match era {
-            Era::Modern => Revision::MODERN,
-            Era::Legacy => source.revision().unwrap_or(Revision::NEWEST_LEGACY),
-        };
         match (era, self.eras, row) {
             (Era::Modern, SupportedEras::Legacy, _) => {
                 return Err(self.not_modern(message, row, source));
@@ -117,6 +113,7 @@ impl ServerProtocol {
         if era == Era::Modern {
             return modern::begin(self, row, message, source.headers);
         }
+        let revision = source.revision().unwrap_or(Revision::NEWEST_LEGACY);
         if !matches!(row, Some((RequestKind::Initialize, _))) {
             source.check_session(self)?;
         }
@@ -201,7 +198,7 @@ impl ServerProtocol {
         problem: &str,
     ) -> Received {
         let error = Error::new(kind).with_message(format!("{}: {problem}", kind.message()));
-        self.refuse(id, &RequestRejection::new(error, Revision::MODERN))
+        self.refuse(id, &RequestRejection::new(error, Revision::NEWEST))
     }
 
     pub(crate) fn refuse_oversized(&self, size: Option<usize>) -> Received {
@@ -210,7 +207,7 @@ impl ServerProtocol {
             data["size"] = size.into();
         }
         let error = Error::new(ErrorKind::ContentTooLarge).with_data(data);
-        self.refuse(None, &RequestRejection::new(error, Revision::MODERN))
+        self.refuse(None, &RequestRejection::new(error, Revision::NEWEST))
     }
 
     fn not_modern(
@@ -230,19 +227,20 @@ impl ServerProtocol {
         } else {
             self.unsupported_version(&requested)
         };
-        RequestRejection::new(error, Revision::MODERN)
+        let revision = modern::modern_revision(&requested).unwrap_or(Revision::NEWEST);
+        RequestRejection::new(error, revision)
     }
 
     fn not_legacy(&self, message: &Message) -> RequestRejection {
         let requested = message.text(MessageField::ProtocolVersion).unwrap_or_default();
-        RequestRejection::new(self.unsupported_version(&requested), Revision::MODERN)
+        RequestRejection::new(self.unsupported_version(&requested), Revision::NEWEST)
     }
 
     /// Refuses the version in a header. Modern clients take a modern error code as a sign of a modern server.
     pub(crate) fn unsupported_header(&self, requested: &str) -> RequestRejection {
         let revision = match self.eras {
             SupportedEras::Legacy => Revision::NEWEST_LEGACY,
-            _ => Revision::MODERN,
+            _ => Revision::NEWEST,
         };
         RequestRejection::new(self.unsupported_version(requested), revision)
     }

@@ -20,7 +20,7 @@ use crate::{
         tasks,
         tasks::RELATED_TASK,
     },
-    versions::{result_wrapper, revision::Feature, translate},
+    versions::{fields::VersionedType, result_wrapper, revision::Feature, translate},
 };
 
 pub(crate) const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
@@ -49,18 +49,20 @@ impl Codec {
     }
 
     pub(crate) fn complete(&self, reply: &Reply, out: &mut Vec<u8>) -> u16 {
-        let modern = self.revision.is_modern();
-        let frame = if modern { 256 + self.wire.server_info.len() } else { 128 };
+        let frame = match self.revision.has(Feature::ServerInfo) {
+            true => 256 + self.wire.server_info.len(),
+            false => 128,
+        };
         out.reserve(frame + self.id.range().len() + rough_size(reply));
         out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
         out.extend_from_slice(self.id_json().as_bytes());
         out.extend_from_slice(br#","result":"#);
         let mut result = ObjectWriter::open(out);
-        if modern {
+        if self.revision.has(Feature::ResultTypes) {
             result.plain("resultType", "\"complete\"");
         }
         let (cache, meta) = self.write_fields(reply, &mut result);
-        if let Some(mut cache) = cache.filter(|_| modern) {
+        if let Some(mut cache) = cache.filter(|_| self.revision.has(Feature::CacheHints)) {
             if self.retried {
                 // The result depends on input responses that are not part of the cache key.
                 cache = CacheHint::default();
@@ -98,12 +100,12 @@ impl Codec {
     }
 
     pub(crate) fn write_meta(&self, result: &mut ObjectWriter<'_>, user: Option<&LazyJson<Meta>>) {
-        if !self.revision.is_modern() {
+        if !self.revision.has(Feature::ServerInfo) {
             return self.write_legacy_meta(result, user);
         }
         let mut meta = result.object("_meta");
         match self.method {
-            Method::Discover => meta.json(SERVER_INFO, &self.wire.server),
+            Method::Discover => self.write_server(meta.key(SERVER_INFO)),
             _ => meta.key(SERVER_INFO).extend_from_slice(&self.wire.server_info),
         }
         if self.is_listen() {
@@ -113,6 +115,16 @@ impl Codec {
             write_members(&mut meta, user, &[SERVER_INFO, SUBSCRIPTION_ID]);
         }
         meta.close();
+    }
+
+    fn write_server(&self, out: &mut Vec<u8>) {
+        let (server, revision) = (&self.wire.server, self.revision);
+        match revision.has(Feature::AnyJson)
+            && VersionedType::Implementation.is_complete_in(revision)
+        {
+            true => writer::json(out, server),
+            false => translated(out, server, translate::implementation, revision),
+        }
     }
 
     fn write_legacy_meta(&self, result: &mut ObjectWriter<'_>, user: Option<&LazyJson<Meta>>) {
@@ -189,9 +201,12 @@ impl Codec {
         result: &mut ObjectWriter<'_>,
     ) -> (Option<CacheHint>, Option<&'a LazyJson<Meta>>) {
         writer::array(result.key("contents"), &it.contents, |out, contents| {
-            match contents.meta.is_some() {
-                true => translated(out, contents, translate::contents, self.revision),
-                false => writer::json(out, contents),
+            let lacks_only_meta =
+                || VersionedType::Content.unknown_to(self.revision).all(|field| field == "_meta");
+            let is_complete = VersionedType::Content.is_complete_in(self.revision);
+            match contents.meta.is_none() && (is_complete || lacks_only_meta()) {
+                true => writer::json(out, contents),
+                false => translated(out, contents, translate::contents, self.revision),
             }
         });
         write_extra(result, &it.extra);
@@ -244,8 +259,7 @@ impl Codec {
             result.json("supportedVersions", &self.wire.supported());
         } else {
             result.text("protocolVersion", revision.as_str());
-            let server = &self.wire.server;
-            translated(result.key("serverInfo"), server, translate::implementation, revision);
+            self.write_server(result.key("serverInfo"));
         }
         let out = result.key("capabilities");
         translated(out, &*offered, translate::server_capabilities, revision);
@@ -296,10 +310,8 @@ trait ListItem: Serialize {
 
     fn translate(value: &mut Value, revision: Revision);
 
-    /// Returns whether the item can be written to a modern client without translation.
-    fn needs_no_translation(&self) -> bool {
-        true
-    }
+    /// Returns whether `revision` has every field that the item sets.
+    fn is_complete_in(&self, revision: Revision) -> bool;
 }
 
 impl ListItem for ToolInfo {
@@ -309,8 +321,9 @@ impl ListItem for ToolInfo {
         translate::tool(value, revision);
     }
 
-    fn needs_no_translation(&self) -> bool {
-        self.execution.is_none()
+    fn is_complete_in(&self, revision: Revision) -> bool {
+        let is_unset = |field| field == "execution" && self.execution.is_none();
+        VersionedType::Tool.unknown_to(revision).all(is_unset)
     }
 }
 
@@ -320,6 +333,11 @@ impl ListItem for ResourceInfo {
     fn translate(value: &mut Value, revision: Revision) {
         translate::resource(value, revision);
     }
+
+    fn is_complete_in(&self, revision: Revision) -> bool {
+        VersionedType::Resource.is_complete_in(revision)
+            && VersionedType::Annotations.is_complete_in(revision)
+    }
 }
 
 impl ListItem for TemplateInfo {
@@ -327,6 +345,11 @@ impl ListItem for TemplateInfo {
 
     fn translate(value: &mut Value, revision: Revision) {
         translate::resource(value, revision);
+    }
+
+    fn is_complete_in(&self, revision: Revision) -> bool {
+        VersionedType::Resource.is_complete_in(revision)
+            && VersionedType::Annotations.is_complete_in(revision)
     }
 }
 
@@ -336,10 +359,15 @@ impl ListItem for PromptInfo {
     fn translate(value: &mut Value, revision: Revision) {
         translate::prompt(value, revision);
     }
+
+    fn is_complete_in(&self, revision: Revision) -> bool {
+        VersionedType::Prompt.is_complete_in(revision)
+            && VersionedType::PromptArgument.is_complete_in(revision)
+    }
 }
 
 fn write_item<T: ListItem>(out: &mut Vec<u8>, item: &T, revision: Revision) {
-    match revision.is_modern() && item.needs_no_translation() {
+    match revision.has(Feature::AnyJson) && item.is_complete_in(revision) {
         true => writer::json(out, item),
         false => translated(out, item, T::translate, revision),
     }
@@ -375,7 +403,7 @@ fn write_content(out: &mut Vec<u8>, item: &Content, revision: Revision) {
         {
             ("audio", it)
         }
-        _ if revision.is_modern() => return writer::json(out, item),
+        _ if revision.has_canonical_content() => return writer::json(out, item),
         _ => return translated(out, item, translate::content, revision),
     };
     let mut object = ObjectWriter::open(out);

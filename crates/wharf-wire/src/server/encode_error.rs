@@ -168,8 +168,9 @@ fn write_data(body: &mut ObjectWriter<'_>, error: &Error, revision: Revision) {
     if is_busy(error.kind) && !fields.contains_key(RETRY_AFTER) {
         writer::integer(data.key(RETRY_AFTER), DEFAULT_RETRY_MS);
     }
+    let code = |kind| error_codes::code(kind, revision);
     if error.kind.is_task_required()
-        && revision.is_modern()
+        && code(error.kind) == code(ErrorKind::MissingClientCapability)
         && !fields.contains_key(REQUIRED_CAPABILITIES)
     {
         // The error code implies the missing capabilities.

@@ -12,6 +12,7 @@ use wharf_model::{
 use crate::{
     CallId, Codec, Revision, ServerProtocol,
     json::envelope::{FieldSpans, MessageField},
+    versions::revision::Feature,
 };
 
 /// Message whose JSON-RPC envelope is valid.
@@ -126,11 +127,13 @@ impl Message {
             meta: self.span(MessageField::Meta),
             ..Parts::default()
         };
-        if revision.is_modern() {
+        if revision.has(Feature::InputRequests) {
             self.require_object(MessageField::InputResponses, "inputResponses")?;
             self.require_string(MessageField::RequestState, "requestState")?;
             parts.input_responses = self.span(MessageField::InputResponses);
             parts.request_state = self.span(MessageField::RequestState);
+        }
+        if revision.is_modern() {
             parts.client_info = self.span(MessageField::MetaClient);
             parts.client_capabilities = self.span(MessageField::MetaCapabilities);
         }

@@ -24,7 +24,7 @@ impl MessageSource<'_> {
     /// Returns the revision of the context; the message may override it.
     pub(crate) fn revision(&self) -> Option<Revision> {
         match self.headers {
-            Some(headers) if !headers.may_have_session() => Some(Revision::MODERN),
+            Some(headers) if !headers.may_have_session() => headers.revision(),
             _ => self.legacy.revision(),
         }
     }
@@ -52,7 +52,7 @@ impl MessageSource<'_> {
                 let error = invalid_request(
                     "Invalid request: `MCP-Protocol-Version` occurs more than once",
                 );
-                return Err(RequestRejection::new(error, Revision::MODERN));
+                return Err(RequestRejection::new(error, Revision::NEWEST));
             }
         };
         match headers.revision().is_some_and(|revision| wire.supports(revision)) {
@@ -65,7 +65,7 @@ impl MessageSource<'_> {
     pub(crate) fn check_session(&self, wire: &ServerProtocol) -> Result<(), RequestRejection> {
         match (&self.legacy, self.headers) {
             (LegacyContext::Session(None), Some(_)) if !self.is_modern() => {
-                Err(RequestRejection::new(no_session(wire), Revision::MODERN))
+                Err(RequestRejection::new(no_session(wire), Revision::NEWEST))
             }
             _ => Ok(()),
         }
@@ -107,7 +107,7 @@ impl MessageSource<'_> {
 }
 
 fn no_session(wire: &ServerProtocol) -> Error {
-    let (legacy, modern) = (Revision::NEWEST_LEGACY, Revision::MODERN);
+    let (legacy, modern) = (Revision::NEWEST_LEGACY, Revision::NEWEST);
     let hint = match wire.supports(modern) {
         false => String::new(),
         true => format!(

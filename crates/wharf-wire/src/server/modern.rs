@@ -23,13 +23,19 @@ pub(crate) fn begin(
     message: &mut Message,
     headers: Option<&McpHeaders<'_>>,
 ) -> Result<Received, RequestRejection> {
-    let refused = |error: Error| RequestRejection::new(error, Revision::MODERN);
+    let version = message.text(MessageField::MetaVersion).unwrap_or_default();
+    let requested = modern_revision(&version);
+    // A request of an unknown revision is refused in the newest one.
+    let revision = requested.unwrap_or(Revision::NEWEST);
+    let refused = |error: Error| RequestRejection::new(error, revision);
+    // Malformed metadata is a fault of the HTTP request.
+    let malformed = |error: Error| RequestRejection { status: Some(400), ..refused(error) };
     if let Some(headers) = headers.filter(|_| !wire.has_sessions()) {
         // The header may be missing only on servers with legacy clients, where that means the legacy era.
         headers.require_version().map_err(refused)?;
     }
     metadata(wire, message).map_err(malformed)?;
-    let method = match row.filter(|row| row.1.has(Revision::MODERN)) {
+    let method = match row.filter(|row| row.1.has(revision)) {
         Some((RequestKind::Call(Method::Listen), _)) if !wire.streams => None,
         Some((RequestKind::Call(method), _)) => Some(method),
         _ => None,
@@ -37,8 +43,7 @@ pub(crate) fn begin(
     if let Some(headers) = headers {
         headers.check(message, method).map_err(refused)?;
     }
-    let version = message.text(MessageField::MetaVersion).unwrap_or_default();
-    if !version.parse::<Revision>().is_ok_and(Revision::is_modern) {
+    if requested.is_none() {
         return Err(refused(wire.unsupported_version(&version)));
     }
     let Some(method) = method else {
@@ -48,9 +53,9 @@ pub(crate) fn begin(
     };
     let level = log_level(message).map_err(malformed)?;
     let task_request = message.task_request_from_capabilities();
-    let mut codec = message.codec(wire, method, Revision::MODERN);
+    let mut codec = message.codec(wire, method, revision);
     codec.may_be_task = method == Method::CallTool && task_request == TaskRequest::Welcome;
-    let mut request = message.take_request(wire, method, Revision::MODERN).map_err(refused)?;
+    let mut request = message.take_request(wire, method, revision).map_err(refused)?;
     request.asks = InputMode::Suspend;
     request.tasking = task_request;
     request.log_level = level.filter(|_| wire.streams);
@@ -58,6 +63,11 @@ pub(crate) fn begin(
         request.mirrored = headers.map(McpHeaders::mirrored);
     }
     Ok(Received::Call(request, codec))
+}
+
+/// Returns the revision of this date, if it is a modern one.
+pub(crate) fn modern_revision(date: &str) -> Option<Revision> {
+    date.parse().ok().filter(|revision: &Revision| revision.is_modern())
 }
 
 fn metadata(wire: &ServerProtocol, message: &Message) -> Result<(), Error> {
@@ -78,9 +88,4 @@ fn log_level(message: &Message) -> Result<Option<LogLevel>, Error> {
         Ok(level) => Ok(Some(level)),
         Err(_) => Err(invalid_field(LEVEL, "must be a log level")),
     }
-}
-
-/// Returns the rejection with HTTP status 400: malformed metadata is a fault of the HTTP request.
-fn malformed(error: Error) -> RequestRejection {
-    RequestRejection { status: Some(400), ..RequestRejection::new(error, Revision::MODERN) }
 }

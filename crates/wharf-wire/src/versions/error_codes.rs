@@ -2,47 +2,64 @@
 
 use wharf_model::{ErrorKind, Method};
 
-use crate::versions::revision::{Feature, Revision};
+use crate::versions::revision::{
+    ALWAYS, Feature, LEGACY, MODERN, R2025_11_25, Revision, RevisionRange, only,
+};
+#[cfg(test)]
+use crate::versions::revision::{R2027_01_15, since};
 
-/// kind, legacy code, modern code, legacy HTTP status, modern HTTP status.
-type CodeRow = (ErrorKind, i32, i32, u16, u16);
+/// Code and HTTP status of an error kind in some revisions.
+struct CodeRow(ErrorKind, RevisionRange, i32, u16);
 
-/// Error kinds whose code is not the default (-32602 for caller faults, -32603 for others).
+/// Codes and statuses that are not the default (-32602 for caller faults, -32603 for others; status 200). Of
+/// several rows for a kind and revision, the first one counts.
 #[rustfmt::skip]
-static ROWS: [CodeRow; 26] = {
+static ROWS: &[CodeRow] = {
     use ErrorKind::*;
-    [
-        (ParseError, -32700, -32700, 400, 400),
-        (InvalidRequest, -32600, -32600, 400, 400),
-        (MethodNotFound, -32601, -32601, 200, 404),
-        (CapabilityNotSupported, -32601, -32601, 200, 404),
-        (InvalidParams, -32602, -32602, 200, 200),
-        (InternalError, -32603, -32603, 200, 200),
-        (ResourceNotFound, -32002, -32602, 200, 200),
-        (HeaderMismatch, -32602, -32020, 400, 400),
-        (MissingClientCapability, -32602, -32021, 200, 400),
-        (UnsupportedProtocolVersion, -32602, -32022, 400, 400),
-        (RateLimited, 1003, 1003, 429, 429),
-        (Overloaded, 1008, 1008, 503, 503),
-        (TemporarilyUnavailable, 1008, 1008, 503, 503),
-        (Unauthenticated, -32602, -32602, 401, 401),
-        (Forbidden, -32602, -32602, 403, 403),
-        (InsufficientScope, -32602, -32602, 403, 403),
-        (ContentTooLarge, -32801, -32801, 413, 413),
-        (RequestCancelled, -32800, -32800, 499, 499),
-        (ConnectionClosed, -32000, -32603, 200, 200),
-        (TaskFailed, -32603, -32603, 200, 200),
-        (TaskCancelled, -32602, -32602, 200, 200),
-        (TaskTimeout, -32603, -32603, 200, 200),
-        (TooManyTasks, -32603, -32603, 200, 200),
-        (TaskResultNotReady, -32602, -32602, 200, 200),
-        (TaskRequired, -32601, -32021, 200, 400),
-        (TaskForbidden, -32601, -32602, 200, 200),
+    &[
+        CodeRow(ParseError, ALWAYS, -32700, 400),
+        CodeRow(InvalidRequest, ALWAYS, -32600, 400),
+        CodeRow(MethodNotFound, LEGACY, -32601, 200),
+        CodeRow(MethodNotFound, MODERN, -32601, 404),
+        CodeRow(CapabilityNotSupported, LEGACY, -32601, 200),
+        CodeRow(CapabilityNotSupported, MODERN, -32601, 404),
+        CodeRow(InvalidParams, ALWAYS, -32602, 200),
+        CodeRow(InternalError, ALWAYS, -32603, 200),
+        #[cfg(test)]
+        CodeRow(ResourceNotFound, since(R2027_01_15), -32030, 404),
+        CodeRow(ResourceNotFound, LEGACY, -32002, 200),
+        CodeRow(ResourceNotFound, MODERN, -32602, 200),
+        CodeRow(HeaderMismatch, LEGACY, -32602, 400),
+        CodeRow(HeaderMismatch, MODERN, -32020, 400),
+        CodeRow(MissingClientCapability, LEGACY, -32602, 200),
+        CodeRow(MissingClientCapability, MODERN, -32021, 400),
+        CodeRow(UnsupportedProtocolVersion, LEGACY, -32602, 400),
+        CodeRow(UnsupportedProtocolVersion, MODERN, -32022, 400),
+        CodeRow(UrlElicitationRequired, only(R2025_11_25), -32042, 200),
+        CodeRow(RateLimited, ALWAYS, 1003, 429),
+        CodeRow(Overloaded, ALWAYS, 1008, 503),
+        CodeRow(TemporarilyUnavailable, ALWAYS, 1008, 503),
+        CodeRow(Unauthenticated, ALWAYS, -32602, 401),
+        CodeRow(Forbidden, ALWAYS, -32602, 403),
+        CodeRow(InsufficientScope, ALWAYS, -32602, 403),
+        CodeRow(ContentTooLarge, ALWAYS, -32801, 413),
+        CodeRow(RequestCancelled, ALWAYS, -32800, 499),
+        CodeRow(ConnectionClosed, LEGACY, -32000, 200),
+        CodeRow(ConnectionClosed, MODERN, -32603, 200),
+        CodeRow(TaskFailed, ALWAYS, -32603, 200),
+        CodeRow(TaskCancelled, ALWAYS, -32602, 200),
+        CodeRow(TaskTimeout, ALWAYS, -32603, 200),
+        CodeRow(TooManyTasks, ALWAYS, -32603, 200),
+        CodeRow(TaskResultNotReady, ALWAYS, -32602, 200),
+        CodeRow(TaskRequired, LEGACY, -32601, 200),
+        CodeRow(TaskRequired, MODERN, -32021, 400),
+        CodeRow(TaskForbidden, LEGACY, -32601, 200),
+        CodeRow(TaskForbidden, MODERN, -32602, 200),
     ]
 };
 
-fn row(kind: ErrorKind) -> Option<&'static CodeRow> {
-    ROWS.iter().find(|row| row.0 == kind)
+fn row(kind: ErrorKind, revision: Revision) -> Option<&'static CodeRow> {
+    ROWS.iter().find(|row| row.0 == kind && row.1.has(revision))
 }
 
 /// Returns the error code of `kind` in `revision`.
@@ -52,18 +69,13 @@ fn row(kind: ErrorKind) -> Option<&'static CodeRow> {
 /// use wharf_wire::{Revision, error_codes};
 ///
 /// assert_eq!(error_codes::code(ErrorKind::ResourceNotFound, Revision::NEWEST_LEGACY), -32002);
-/// assert_eq!(error_codes::code(ErrorKind::ResourceNotFound, Revision::MODERN), -32602);
+/// assert_eq!(error_codes::code(ErrorKind::ResourceNotFound, Revision::NEWEST), -32602);
 /// ```
 #[must_use]
 pub fn code(kind: ErrorKind, revision: Revision) -> i32 {
-    if let Some(row) = row(kind) {
-        return if revision.is_modern() { row.2 } else { row.1 };
-    }
-    if kind == ErrorKind::UrlElicitationRequired && revision.has(Feature::ElicitationIds) {
-        return -32042;
-    }
-    let default_code = if kind.is_caller_fault() { -32602 } else { -32603 };
-    refusal_code(kind).unwrap_or(default_code)
+    let default_code = || if kind.is_caller_fault() { -32602 } else { -32603 };
+    let code = row(kind, revision).map(|row| row.2).or_else(|| refusal_code(kind));
+    code.unwrap_or_else(default_code)
 }
 
 /// Returns the code of a refusal. Refusals are numbered outside JSON-RPC's reserved range, so every revision
@@ -75,11 +87,7 @@ fn refusal_code(kind: ErrorKind) -> Option<i32> {
 /// Returns the HTTP status of `kind` in `revision`.
 #[must_use]
 pub fn status(kind: ErrorKind, revision: Revision) -> u16 {
-    match row(kind) {
-        Some(row) if revision.is_modern() => row.4,
-        Some(row) => row.3,
-        None => 200,
-    }
+    row(kind, revision).map_or(200, |row| row.3)
 }
 
 /// Returns the error kind of `code` in `revision`.
@@ -89,17 +97,21 @@ pub fn kind(code: i32, revision: Revision) -> ErrorKind {
     if code == -32002 {
         return ErrorKind::ResourceNotFound;
     }
-    if code == -32042 && revision.has(Feature::ElicitationIds) {
-        return ErrorKind::UrlElicitationRequired;
-    }
-    let matches_code =
-        |row: &&CodeRow| if revision.is_modern() { row.2 == code } else { row.1 == code };
     // If several kinds share a code, the first row is the generic one. `ConnectionClosed` is detected locally;
     // servers use its code for any failure.
-    let plain = ROWS.iter().filter(|row| row.0 != ErrorKind::ConnectionClosed).find(matches_code);
-    let plain = plain.map(|row| row.0);
+    let fits = |kind: ErrorKind| {
+        kind != ErrorKind::ConnectionClosed && row(kind, revision).is_some_and(|it| it.2 == code)
+    };
+    let plain = ROWS.iter().map(|row| row.0).find(|kind| fits(*kind));
     let refused = || ErrorKind::ALL.iter().copied().find(|kind| refusal_code(*kind) == Some(code));
     plain.or_else(refused).unwrap_or(ErrorKind::InternalError)
+}
+
+/// Returns the error kind of a code that only modern revisions have.
+pub(crate) fn modern_only(code: i32) -> Option<ErrorKind> {
+    let has_code = |row: &&CodeRow| row.2 == code;
+    let is_shared = ROWS.iter().filter(has_code).any(|row| !row.1.is_modern());
+    ROWS.iter().find(has_code).filter(|_| !is_shared).map(|row| row.0)
 }
 
 /// Returns whether a call of `method` that failed with `kind` is reported as a tool result for the model, not

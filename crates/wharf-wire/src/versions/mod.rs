@@ -1,6 +1,9 @@
 //! Tables of the protocol revisions, and the translation between them.
 
 pub mod error_codes;
+pub(crate) mod fields;
 pub(crate) mod result_wrapper;
 pub(crate) mod revision;
+#[cfg(test)]
+mod tests;
 pub(crate) mod translate;

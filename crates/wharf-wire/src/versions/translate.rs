@@ -6,10 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     Revision,
-    versions::{
-        result_wrapper,
-        revision::{Feature, VersionedType},
-    },
+    versions::{fields::VersionedType, result_wrapper, revision::Feature},
 };
 
 fn drop_unknown(value: &mut Value, shape: VersionedType, revision: Revision) {

@@ -8,12 +8,18 @@ use wharf_model::{
     ServerCapabilities,
 };
 use wharf_wire::{
-    ClientCodec, ClientIdentity, Codec, Connection, Received, Revision, ServerMessage,
+    ClientCodec, ClientIdentity, Codec, Connection, Era, Received, Revision, ServerMessage,
     ServerProtocol,
 };
 
 pub(crate) const LEGACY: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
 pub(crate) const MODERN: &str = "2026-07-28";
+
+/// Returns the dates of the modern revisions, newest first.
+pub(crate) fn modern_dates() -> Vec<&'static str> {
+    let modern = Revision::ALL.into_iter().rev().filter(|it| it.era() == Era::Modern);
+    modern.map(Revision::as_str).collect()
+}
 
 pub(crate) fn revision(date: &str) -> Revision {
     date.parse().unwrap()

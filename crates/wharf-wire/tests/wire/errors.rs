@@ -9,7 +9,7 @@ use wharf_wire::{Connection, ErrorProfile, Revision, error_codes};
 use crate::common::*;
 
 fn both(kind: ErrorKind) -> [(i32, u16); 2] {
-    [Revision::NEWEST_LEGACY, Revision::MODERN]
+    [Revision::NEWEST_LEGACY, revision(MODERN)]
         .map(|revision| (error_codes::code(kind, revision), error_codes::status(kind, revision)))
 }
 
@@ -65,7 +65,7 @@ fn the_table() {
 #[test]
 fn no_kind_has_a_number_that_its_revision_forbids() {
     for &kind in ErrorKind::ALL {
-        let modern = error_codes::code(kind, Revision::MODERN);
+        let modern = error_codes::code(kind, revision(MODERN));
         let defined = [-32020, -32021, -32022].contains(&modern);
         assert!(defined || !(-32099..=-32000).contains(&modern), "{kind}: {modern}");
         for revision in Revision::ALL {
@@ -77,21 +77,21 @@ fn no_kind_has_a_number_that_its_revision_forbids() {
 #[test]
 fn numbers_become_kinds() {
     for (code, revision, kind) in [
-        (-32700, Revision::MODERN, ErrorKind::ParseError),
-        (-32601, Revision::MODERN, ErrorKind::MethodNotFound),
-        (-32602, Revision::MODERN, ErrorKind::InvalidParams),
-        (-32603, Revision::MODERN, ErrorKind::InternalError),
-        (-32002, Revision::MODERN, ErrorKind::ResourceNotFound),
+        (-32700, revision(MODERN), ErrorKind::ParseError),
+        (-32601, revision(MODERN), ErrorKind::MethodNotFound),
+        (-32602, revision(MODERN), ErrorKind::InvalidParams),
+        (-32603, revision(MODERN), ErrorKind::InternalError),
+        (-32002, revision(MODERN), ErrorKind::ResourceNotFound),
         (-32002, Revision::NEWEST_LEGACY, ErrorKind::ResourceNotFound),
-        (-32021, Revision::MODERN, ErrorKind::MissingClientCapability),
+        (-32021, revision(MODERN), ErrorKind::MissingClientCapability),
         (-32021, Revision::NEWEST_LEGACY, ErrorKind::InternalError),
-        (-32022, Revision::MODERN, ErrorKind::UnsupportedProtocolVersion),
+        (-32022, revision(MODERN), ErrorKind::UnsupportedProtocolVersion),
         (-32042, Revision::NEWEST_LEGACY, ErrorKind::UrlElicitationRequired),
-        (-32042, Revision::MODERN, ErrorKind::InternalError),
-        (1005, Revision::MODERN, ErrorKind::RefusedPermissionDenied),
-        (1003, Revision::MODERN, ErrorKind::RateLimited),
-        (-32801, Revision::MODERN, ErrorKind::ContentTooLarge),
-        (77, Revision::MODERN, ErrorKind::InternalError),
+        (-32042, revision(MODERN), ErrorKind::InternalError),
+        (1005, revision(MODERN), ErrorKind::RefusedPermissionDenied),
+        (1003, revision(MODERN), ErrorKind::RateLimited),
+        (-32801, revision(MODERN), ErrorKind::ContentTooLarge),
+        (77, revision(MODERN), ErrorKind::InternalError),
     ] {
         assert_eq!(error_codes::kind(code, revision), kind, "{code}");
     }

@@ -195,7 +195,7 @@ proptest! {
     #[test]
     fn notifications_are_read_without_harm(method in text(), params in json_value()) {
         for method in [&*method, "notifications/progress", "notifications/message"] {
-            decode(&client_codec(Revision::MODERN), &notification(method, params.clone()));
+            decode(&client_codec(revision(MODERN)), &notification(method, params.clone()));
         }
     }
 
@@ -325,22 +325,22 @@ proptest! {
         // A tree of values does not keep the order, so the written bytes are read.
         let text = String::from_utf8(out).unwrap();
         let start = text.find("{\"resultType\"").unwrap();
-        let Outcome::InputRequired(again) = client_codec(Revision::MODERN).result(Method::CallTool, &text[start..text.len() - 1]).unwrap() else { panic!("{result}") };
+        let Outcome::InputRequired(again) = client_codec(revision(MODERN)).result(Method::CallTool, &text[start..text.len() - 1]).unwrap() else { panic!("{result}") };
         prop_assert_eq!(*again, input);
     }
 }
 
 #[test]
 fn a_result_of_an_unknown_type_is_invalid() {
-    let read = |result: &str| client_codec(Revision::MODERN).result(Method::CallTool, result);
+    let read = |result: &str| client_codec(revision(MODERN)).result(Method::CallTool, result);
     assert!(read(r#"{"resultType":"future","content":[]}"#).is_err());
     assert!(matches!(read(r#"{"content":[]}"#), Ok(Outcome::Complete(Reply::Tool(_)))));
     assert!(matches!(read(r#"{"resultType":"complete","content":[]}"#), Ok(Outcome::Complete(_))));
     let input = r#"{"resultType":"input_required","requestState":"x"}"#;
     assert!(matches!(read(input), Ok(Outcome::InputRequired(_))));
-    assert!(client_codec(Revision::MODERN).result(Method::ListTools, input).is_err());
+    assert!(client_codec(revision(MODERN)).result(Method::ListTools, input).is_err());
     // The method determines the type of a result, whatever its content.
-    assert!(client_codec(Revision::MODERN).result(Method::ListTools, r#"{"content":[]}"#).is_err());
+    assert!(client_codec(revision(MODERN)).result(Method::ListTools, r#"{"content":[]}"#).is_err());
     let legacy = client_codec(Revision::NEWEST_LEGACY)
         .result(Method::CallTool, r#"{"resultType":"future","content":[]}"#);
     assert!(legacy.is_ok());
@@ -395,7 +395,7 @@ fn round_trip(method: Method, params: Value, reply: Reply) -> Reply {
     codec(MODERN, method.name(), params).encode(&Outcome::Complete(reply), &mut out);
     let text = std::str::from_utf8(&out).unwrap();
     let start = text.find("{\"resultType\"").unwrap();
-    match client_codec(Revision::MODERN).result(method, &text[start..text.len() - 1]).unwrap() {
+    match client_codec(revision(MODERN)).result(method, &text[start..text.len() - 1]).unwrap() {
         Outcome::Complete(reply) => reply,
         other => panic!("{other:?}"),
     }

@@ -189,7 +189,7 @@ fn discovery_lists_every_revision_and_the_whole_server_info() {
     let outcome = Reply::Discover(Box::new(discovery()));
     let (message, _) = encoded(&codec(MODERN, "server/discover", json!({})), outcome);
     let result = &message["result"];
-    let dates: Vec<&str> = LEGACY.into_iter().chain([MODERN]).rev().collect();
+    let dates: Vec<&str> = modern_dates().into_iter().chain(LEGACY.into_iter().rev()).collect();
     assert_eq!(result["supportedVersions"], json!(dates));
     let server = &result["_meta"]["io.modelcontextprotocol/serverInfo"];
     assert_eq!((&server["title"], &server["description"]), (&json!("Harbour"), &json!("Ships")));

@@ -11,6 +11,7 @@ use crate::{
     CallId, Revision,
     client::{ServerMessage, read_object},
     server::encode::SERVER_INFO,
+    versions::error_codes,
 };
 
 /// Maximum number of versions that are read from a server's list.
@@ -61,13 +62,8 @@ pub(super) fn classify_discovery(result: Result<&str, &Error>) -> DiscoverReply 
 
 /// Returns the error kind if only modern servers use the code.
 fn modern_kind(error: &Error) -> Option<ErrorKind> {
-    use ErrorKind::{HeaderMismatch, MissingClientCapability, UnsupportedProtocolVersion};
-    match (error.code, error.kind) {
-        (Some(-32020), _) | (None, HeaderMismatch) => Some(HeaderMismatch),
-        (Some(-32021), _) | (None, MissingClientCapability) => Some(MissingClientCapability),
-        (Some(-32022), _) | (None, UnsupportedProtocolVersion) => Some(UnsupportedProtocolVersion),
-        _ => None,
-    }
+    let code = error.code.unwrap_or_else(|| error_codes::code(error.kind, Revision::NEWEST));
+    error_codes::modern_only(code)
 }
 
 /// Sets the kind of an error whose code only modern servers use, however it was decoded.

@@ -50,6 +50,8 @@ pub struct Negotiation {
     modern: bool,
     /// Set once a request was repeated in a revision that the server listed.
     retried_revision: bool,
+    /// Revisions of the repeated requests that the server refused.
+    refused: Vec<Revision>,
     /// Set once the connection was reopened.
     reopened: bool,
     /// Step to take if `server/discover` is inconclusive after `initialize` failed.
@@ -87,6 +89,7 @@ impl Negotiation {
             probed: false,
             modern: false,
             retried_revision: false,
+            refused: Vec::new(),
             reopened: false,
             fallback: None,
             supported: Vec::new(),
@@ -100,7 +103,7 @@ impl Negotiation {
         // replies arrive.
         let revision = match self.transport {
             TransportKind::Lines => Revision::NEWEST_LEGACY,
-            TransportKind::Http => Revision::MODERN,
+            TransportKind::Http => Revision::NEWEST,
         };
         ClientCodec::new(revision, self.client.clone())
     }
@@ -113,7 +116,8 @@ impl Negotiation {
             (None, Some(last)) if !last.is_modern() => {
                 self.initialize(Revision::NEWEST_LEGACY, false)
             }
-            _ => self.discover(Revision::MODERN, false),
+            // The reply lists newer revisions, if the server has them by now.
+            (None, last) => self.discover(last.unwrap_or(Revision::NEWEST), false),
         }
     }
 
@@ -176,8 +180,8 @@ impl Negotiation {
 
     fn replied(&mut self, id: &CallId, result: Result<&str, &Error>) -> NegotiationStep {
         let answers = |sent: &mut PendingRequest| sent.id == *id;
-        if self.probe.take_if(answers).is_some() {
-            return self.discovered(result);
+        if let Some(sent) = self.probe.take_if(answers) {
+            return self.discovered(&sent, result);
         }
         if let Some(sent) = self.handshake.take_if(answers) {
             return self.initialized(&sent, result);
@@ -210,7 +214,10 @@ impl Negotiation {
             }
             Some(reply) => {
                 let result = reply.as_deref();
-                if probing { self.discovered(result) } else { self.initialized(&sent, result) }
+                match probing {
+                    true => self.discovered(&sent, result),
+                    false => self.initialized(&sent, result),
+                }
             }
             None if self.transport == TransportKind::Lines && status < 300 => {
                 // With HTTP+SSE the reply arrives on the stream.
@@ -226,11 +233,15 @@ impl Negotiation {
     }
 
     /// Handles the reply to `server/discover`.
-    fn discovered(&mut self, result: Result<&str, &Error>) -> NegotiationStep {
+    fn discovered(
+        &mut self,
+        sent: &PendingRequest,
+        result: Result<&str, &Error>,
+    ) -> NegotiationStep {
         match (classify::classify_discovery(result), result) {
-            (DiscoverReply::Modern(versions), Ok(json)) => self.open_modern(versions, json),
+            (DiscoverReply::Modern(versions), Ok(json)) => self.open_modern(sent, versions, json),
             (DiscoverReply::OtherVersions(versions), Err(error)) => {
-                self.retry_revision(versions, error)
+                self.retry_revision(sent, versions, error)
             }
             (DiscoverReply::Rejected, Err(error)) => NegotiationStep::Fail(error.clone()),
             (_, Ok(_)) => self.not_modern("something that is not a discovery result"),
@@ -238,14 +249,20 @@ impl Negotiation {
         }
     }
 
-    fn open_modern(&mut self, versions: Vec<String>, json: &str) -> NegotiationStep {
+    fn open_modern(
+        &mut self,
+        sent: &PendingRequest,
+        versions: Vec<String>,
+        json: &str,
+    ) -> NegotiationStep {
         self.supported = versions;
         let is_allowed = |revision: Revision| self.pin.is_none_or(|pin| pin == revision);
         let modern = classify::newest(&self.supported, |it| it.is_modern() && is_allowed(it));
         let Some(revision) = modern else { return self.fall_back() };
         let codec = ClientCodec::new(revision, self.client.clone());
         let supported = std::mem::take(&mut self.supported);
-        match classify::discovered(&codec, json) {
+        let answered_in = ClientCodec::new(sent.revision, self.client.clone());
+        match classify::discovered(&answered_in, json) {
             Ok((info, discovery)) => {
                 NegotiationStep::Open { codec, info, discovery, supported, then: None }
             }
@@ -263,19 +280,34 @@ impl Negotiation {
         }
     }
 
-    /// Repeats the probe in another revision that the server listed.
-    fn retry_revision(&mut self, versions: Vec<String>, error: &Error) -> NegotiationStep {
+    /// Repeats the probe in the newest revision that the server listed and did not refuse. If it listed none,
+    /// steps down to the next older revision.
+    fn retry_revision(
+        &mut self,
+        sent: &PendingRequest,
+        versions: Vec<String>,
+        error: &Error,
+    ) -> NegotiationStep {
         self.supported = versions;
+        // The first refusal may be wrong about a revision that it lists.
+        if self.retried_revision {
+            self.refused.push(sent.revision);
+        }
         let is_allowed = |revision: Revision| self.pin.is_none_or(|pin| pin == revision);
         let fits = |revision: Revision| revision.is_modern() && is_allowed(revision);
-        match classify::newest(&self.supported, fits) {
-            _ if self.supported.is_empty() => NegotiationStep::Fail(error.clone()),
-            Some(_) if std::mem::replace(&mut self.retried_revision, true) => {
-                NegotiationStep::Fail(error.clone())
-            }
+        let is_new = |revision: Revision| fits(revision) && !self.refused.contains(&revision);
+        let next = match self.supported.is_empty() {
+            true => Revision::ALL.into_iter().rfind(|it| *it < sent.revision && fits(*it)),
+            false => classify::newest(&self.supported, is_new),
+        };
+        match next {
             Some(revision) => {
-                self.modern = true;
+                (self.modern, self.retried_revision) = (true, true);
                 self.discover(revision, false)
+            }
+            None if self.supported.is_empty() => NegotiationStep::Fail(error.clone()),
+            None if classify::newest(&self.supported, fits).is_some() => {
+                NegotiationStep::Fail(error.clone())
             }
             None => self.fall_back(),
         }
@@ -285,7 +317,7 @@ impl Negotiation {
     fn not_modern(&mut self, answer: &str) -> NegotiationStep {
         if !self.may_be_legacy() {
             return NegotiationStep::Fail(error::not_modern(
-                self.pin.unwrap_or(Revision::MODERN),
+                self.pin.unwrap_or(Revision::NEWEST),
                 answer,
             ));
         }
@@ -366,7 +398,7 @@ impl Negotiation {
             true => step,
             false => {
                 self.fallback = Some(step);
-                self.discover(Revision::MODERN, false)
+                self.discover(Revision::NEWEST, false)
             }
         }
     }
@@ -383,7 +415,7 @@ impl Negotiation {
                 None => self.initialize(Revision::NEWEST_LEGACY, false),
             },
             (false, true) if self.pin.is_none() && !self.probed => {
-                self.discover(Revision::MODERN, false)
+                self.discover(Revision::NEWEST, false)
             }
             _ => self.fallback.take().unwrap_or_else(|| NegotiationStep::Fail(error::timed_out())),
         }
@@ -400,7 +432,7 @@ impl Negotiation {
                 self.initialize(Revision::NEWEST_LEGACY, true)
             }
             (false, true) if again && self.pin.is_none() && !self.probed => {
-                self.discover(Revision::MODERN, true)
+                self.discover(Revision::NEWEST, true)
             }
             _ => self
                 .fallback

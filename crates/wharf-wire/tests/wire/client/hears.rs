@@ -384,7 +384,7 @@ fn dense_questions_are_refused() {
         assert!(error.message.contains("50000 values"), "{error}");
         let requests = json!({"a": {"method": method, "params": params}});
         let result = json!({"resultType": "input_required", "inputRequests": requests});
-        let read = client_codec(Revision::MODERN)
+        let read = client_codec(revision(MODERN))
             .result(wharf_model::Method::CallTool, &result.to_string());
         assert!(read.unwrap_err().message.contains("50000 values"));
     }
@@ -395,7 +395,7 @@ fn dense_questions_are_refused() {
         (0..10).map(|number| (number.to_string(), one.clone())).collect();
     let result = json!({"resultType": "input_required", "inputRequests": all});
     let read =
-        client_codec(Revision::MODERN).result(wharf_model::Method::CallTool, &result.to_string());
+        client_codec(revision(MODERN)).result(wharf_model::Method::CallTool, &result.to_string());
     assert!(read.unwrap_err().kind.is_content_too_large());
 }
 

@@ -161,7 +161,7 @@ fn unknown_fields_survive_being_passed_on() {
 #[test]
 fn structured_content_keeps_its_text() {
     let text = r#"{"content":[],"structuredContent":{"b":1.50,"a":1e2,"b":2}}"#;
-    let outcome = client_codec(Revision::MODERN).result(Method::CallTool, text).unwrap();
+    let outcome = client_codec(revision(MODERN)).result(Method::CallTool, text).unwrap();
     let Outcome::Complete(Reply::Tool(it)) = outcome else { panic!() };
     assert_eq!(it.structured.unwrap().get(), r#"{"b":1.50,"a":1e2,"b":2}"#);
 }
@@ -268,7 +268,7 @@ fn client_requests_in_results() {
 fn results_beyond_the_limits_are_refused() {
     let tools = vec![r#"{"name":"","inputSchema":{}}"#; 100_001].join(",");
     let result = format!(r#"{{"tools":[{tools}]}}"#);
-    for revision in [Revision::NEWEST_LEGACY, Revision::MODERN] {
+    for revision in [Revision::NEWEST_LEGACY, revision(MODERN)] {
         let error = client_codec(revision).result(Method::ListTools, &result).unwrap_err();
         assert!(error.kind.is_content_too_large() && error.message.contains("100000"), "{error}");
     }

@@ -5,9 +5,9 @@ use super::*;
 #[test]
 fn a_modern_server() {
     for transport in BOTH {
-        let begun = || start_case(transport, "discover 2026-07-28 probe");
+        let begun = || start_case(transport, "discover newest probe");
         let all = Revision::ALL.map(Revision::as_str);
-        for versions in [&[MODERN][..], &["2025-11-25", MODERN, "2030-01-01"], &all] {
+        for versions in [&[NEWEST][..], &["2025-11-25", NEWEST, "2030-01-01"], &all] {
             let case =
                 begun().then(answer(transport, Discover, discover_result(versions)), OPEN_MODERN);
             let NegotiationStep::Open { discovery, info, supported, .. } = case.step else {
@@ -21,10 +21,10 @@ fn a_modern_server() {
             assert_eq!(supported, versions);
         }
         // Only the list of versions makes a result a discovery result.
-        let bare = json!({"result": {"supportedVersions": [MODERN, 5, null]}});
-        let case = begun().then(answer(transport, Discover, bare), "open 2026-07-28 ");
+        let bare = json!({"result": {"supportedVersions": [NEWEST, 5, null]}});
+        let case = begun().then(answer(transport, Discover, bare), "open newest ");
         let NegotiationStep::Open { supported, .. } = case.step else { panic!() };
-        assert_eq!(supported, [MODERN]);
+        assert_eq!(supported, [NEWEST]);
         // Only legacy revisions in common: a handshake in the newest of them.
         begun()
             .then(
@@ -48,7 +48,7 @@ fn a_modern_server() {
             assert!(error.message.contains("2025-11-25, 2026-07-28"), "{error}");
             assert!(versions.iter().all(|it| error.message.contains(it)), "{error}");
         }
-        let odd = json!({"result": {"resultType": "someday", "supportedVersions": [MODERN]}});
+        let odd = json!({"result": {"resultType": "someday", "supportedVersions": [NEWEST]}});
         begun().then(answer(transport, Discover, odd), "fail validation_failed");
     }
 }
@@ -61,19 +61,19 @@ fn a_modern_server_that_refuses() {
             TransportKind::Http => Http(status, body),
         };
         for transport in BOTH {
-            let begun = || start_case(transport, "discover 2026-07-28 probe");
+            let begun = || start_case(transport, "discover newest probe");
             let wrong = "fail unsupported_protocol_version";
             begun().then(answer(transport, error_of(-32020)), "fail header_mismatch");
             begun().then(answer(transport, error_of(-32021)), "fail missing_client_capability");
-            begun().then(answer(transport, error_of(-32022)), wrong);
+            begun().then(answer(transport, error_of(-32022)), &after_bare_refusal());
             let case = begun().then(answer(transport, unsupported(-32022, &["2030-01-01"])), wrong);
             let message = case.error().message;
-            assert!(message.contains("2030-01-01") && message.contains(MODERN), "{message}");
+            assert!(message.contains("2030-01-01") && message.contains(NEWEST), "{message}");
             // The server lists the revision of the request: one retry, and no more.
             let again =
-                || begun().then(answer(transport, unsupported(-32022, &[MODERN])), DISCOVER_STEP);
-            again().then(answer(transport, discover_result(&[MODERN])), OPEN_MODERN);
-            again().then(answer(transport, unsupported(-32022, &[MODERN])), wrong);
+                || begun().then(answer(transport, unsupported(-32022, &[NEWEST])), DISCOVER_STEP);
+            again().then(answer(transport, discover_result(&[NEWEST])), OPEN_MODERN);
+            again().then(answer(transport, unsupported(-32022, &[NEWEST])), wrong);
             // The server is known to be modern, so there is no fallback.
             again().then(answer(transport, error_of(-32601)), wrong);
             again().then(Silence, "fail request_timeout");
@@ -98,19 +98,19 @@ fn a_legacy_server() {
     let ambiguous = [
         json!({"result": {}}),
         json!({"result": {"supportedVersions": "2026-07-28"}}),
-        json!({"result": {"supportedVersions": vec![MODERN; 2_000]}}),
+        json!({"result": {"supportedVersions": vec![NEWEST; 2_000]}}),
         json!({"result": {"protocolVersion": "2025-11-25", "capabilities": {}}}),
         json!({"result": {"content": []}}),
         json!({"result": []}),
-        json!({"result": [[MODERN]]}),
+        json!({"result": [[NEWEST]]}),
         json!({"result": true}),
     ];
     let codes = [-32601, -32602, -32600, -32603, -32000, -32002, -32700, 0, 404, 1001, i32::MIN];
     let errors = codes.map(error_of);
-    let versions = unsupported(-32602, &[MODERN]);
+    let versions = unsupported(-32602, &[NEWEST]);
     for body in ambiguous.into_iter().chain(errors).chain([versions]) {
         for transport in BOTH {
-            let case = start_case(transport, "discover 2026-07-28 probe")
+            let case = start_case(transport, "discover newest probe")
                 .then(answer(transport, Discover, body.clone()), INITIALIZE_STEP)
                 .then(answer(transport, Initialize, initialize_result("2025-11-25")), OPEN_LEGACY);
             let NegotiationStep::Open { discovery, supported, .. } = case.step else { panic!() };
@@ -127,14 +127,14 @@ fn a_legacy_server() {
 fn a_handshake_result_needs_a_version() {
     for transport in BOTH {
         let shaking = || {
-            start_case(transport, "discover 2026-07-28 probe")
+            start_case(transport, "discover newest probe")
                 .then(answer(transport, Discover, error_of(-32601)), INITIALIZE_STEP)
         };
         for version in LEGACY {
             let expected = format!("open {version} pier");
             shaking().then(answer(transport, Initialize, initialize_result(version)), &expected);
         }
-        for version in ["2023-01-01", MODERN, "2030-01-01", "", "latest"] {
+        for version in ["2023-01-01", NEWEST, "2030-01-01", "", "latest"] {
             let case = shaking().then(
                 answer(transport, Initialize, initialize_result(version)),
                 "fail unsupported_protocol_version",
@@ -190,7 +190,7 @@ fn over_events() {
 fn ids_of_an_opening_are_few() {
     let case = lines()
         .then(Silence, INITIALIZE_STEP)
-        .then(Initialize(unsupported(-32022, &[MODERN])), DISCOVER_STEP);
+        .then(Initialize(unsupported(-32022, &[NEWEST])), DISCOVER_STEP);
     assert_eq!(case.asked, [3, 2]);
     let mut negotiation = NegotiationCase::new(TransportKind::Lines, None, None).negotiation;
     let step = negotiation.answered(NegotiationEvent::Reply(CallId::from(77), Ok("{}")));

@@ -45,6 +45,7 @@ struct NegotiationCase {
     step: NegotiationStep,
 }
 
+const NEWEST: &str = Revision::NEWEST.as_str();
 const DISCOVER: usize = 0;
 const INITIALIZE: usize = 1;
 
@@ -65,7 +66,7 @@ impl NegotiationCase {
         case
     }
 
-    /// Describes the step.
+    /// Describes the step, with a word for the newest revision.
     fn describe_step(&mut self) {
         let http = self.transport == TransportKind::Http;
         let timeout = |it: &NegotiationTimeout| format!("{it:?}").to_lowercase();
@@ -97,7 +98,8 @@ impl NegotiationCase {
             }
             NegotiationStep::TryEvents => "events".to_owned(),
             NegotiationStep::Fail(error) => format!("fail {}", error.kind),
-        };
+        }
+        .replace(NEWEST, "newest");
     }
 
     fn then(mut self, event: ServerBehaviour, expected: &str) -> NegotiationCase {
@@ -153,16 +155,16 @@ fn start_case(transport: TransportKind, expected: &str) -> NegotiationCase {
 }
 
 fn lines() -> NegotiationCase {
-    start_case(TransportKind::Lines, "discover 2026-07-28 probe")
+    start_case(TransportKind::Lines, "discover newest probe")
 }
 
 fn http() -> NegotiationCase {
-    start_case(TransportKind::Http, "discover 2026-07-28 probe")
+    start_case(TransportKind::Http, "discover newest probe")
 }
 
 fn pinned(transport: TransportKind, pin: &str, expected: &str) -> NegotiationCase {
     // A pin overrides the cached revision.
-    for remembered in [Some("2024-11-05"), Some(MODERN)] {
+    for remembered in [Some("2024-11-05"), Some(NEWEST)] {
         assert_eq!(NegotiationCase::new(transport, Some(pin), remembered).last, expected);
     }
     NegotiationCase::new(transport, Some(pin), None)
@@ -196,11 +198,19 @@ fn unsupported(code: i32, versions: &[&str]) -> Value {
         "data": {"supported": versions, "requested": "x"}}})
 }
 
+/// Returns the step after a refusal of the newest revision without a list: the one before, if it is modern.
+fn after_bare_refusal() -> String {
+    match modern_dates().get(1) {
+        Some(older) => format!("discover {older} handshake"),
+        None => "fail unsupported_protocol_version".to_owned(),
+    }
+}
+
 const BOTH: [TransportKind; 2] = [TransportKind::Lines, TransportKind::Http];
 const INITIALIZE_STEP: &str = "initialize 2025-11-25 handshake";
 const REOPEN_STEP: &str = "initialize 2025-11-25 reopen handshake";
-const DISCOVER_STEP: &str = "discover 2026-07-28 handshake";
-const OPEN_MODERN: &str = "open 2026-07-28 harbour";
+const DISCOVER_STEP: &str = "discover newest handshake";
+const OPEN_MODERN: &str = "open newest harbour";
 const OPEN_LEGACY: &str = "open 2025-11-25 pier";
 
 /// Returns the same reply over either transport.

@@ -29,7 +29,7 @@ fn garbage_over_http() {
         }
     }
     // A reply to another request is ignored; an error without an id is not.
-    let other = json!({"id": 99, "result": {"supportedVersions": [MODERN]}});
+    let other = json!({"id": 99, "result": {"supportedVersions": [NEWEST]}});
     http().then(Http(200, other), INITIALIZE_STEP);
     let nameless = json!({"id": null, "error": {"code": -32020, "message": "no"}});
     http().then(Http(400, nameless), "fail header_mismatch");
@@ -63,14 +63,14 @@ fn inconclusive_http_statuses() {
     for (status, kind) in table {
         let expected = format!("fail {kind}");
         // The body makes no difference, even if it is a discovery result.
-        for body in [json!("no"), discover_result(&[MODERN]), error_of(-32022)] {
+        for body in [json!("no"), discover_result(&[NEWEST]), error_of(-32022)] {
             let error = http().then(Http(status, body), &expected).error();
             assert!(error.message.contains(&status.to_string()), "{error}");
         }
         http().then(Bytes(404, b""), INITIALIZE_STEP).then(Bytes(status, b""), &expected);
         with_cached_revision(TransportKind::Http, "2025-06-18", INITIALIZE_STEP)
             .then(Bytes(status, b""), &expected);
-        pinned(TransportKind::Http, MODERN, DISCOVER_STEP).then(Bytes(status, b""), &expected);
+        pinned(TransportKind::Http, NEWEST, DISCOVER_STEP).then(Bytes(status, b""), &expected);
     }
     let busy = json!({"error": {"code": 1003, "message": "slowly", "data": {"retryAfterMs": 7}}});
     let error = http().then(Http(429, busy), "fail rate_limited").error();
@@ -83,18 +83,18 @@ fn silence_over_lines() {
     silent().then(Initialize(initialize_result("2025-11-25")), OPEN_LEGACY);
     silent().then(Silence, "fail request_timeout");
     // A late reply to the first request counts as well.
-    silent().then(Discover(discover_result(&[MODERN])), OPEN_MODERN);
+    silent().then(Discover(discover_result(&[NEWEST])), OPEN_MODERN);
     silent()
         .then(Discover(error_of(-32601)), "wait handshake")
         .then(Initialize(initialize_result("2024-11-05")), "open 2024-11-05 pier");
     silent()
         .then(Discover(error_of(-32601)), "wait handshake")
         .then(Silence, "fail request_timeout");
-    silent().then(Discover(error_of(-32022)), "fail unsupported_protocol_version");
+    silent().then(Discover(error_of(-32022)), &after_bare_refusal());
     // Refused, but the server may be modern: the first request is still open.
     silent()
         .then(Initialize(error_of(-32601)), "wait handshake")
-        .then(Discover(discover_result(&[MODERN])), OPEN_MODERN);
+        .then(Discover(discover_result(&[NEWEST])), OPEN_MODERN);
     silent()
         .then(Initialize(error_of(-32601)), "wait handshake")
         .then(Discover(error_of(-32601)), "fail method_not_found");
@@ -108,11 +108,11 @@ fn silence_over_lines() {
     silent()
         .then(Stray, "wait handshake")
         .then(Initialize(initialize_result("2025-11-25")), OPEN_LEGACY);
-    lines().then(Stray, "wait probe").then(Discover(discover_result(&[MODERN])), OPEN_MODERN);
+    lines().then(Stray, "wait probe").then(Discover(discover_result(&[NEWEST])), OPEN_MODERN);
     // Refused by a server that lists its revisions.
     for code in [-32022, -32602, -32601, -32600] {
-        let told = || silent().then(Initialize(unsupported(code, &[MODERN])), DISCOVER_STEP);
-        told().then(Discover(discover_result(&[MODERN])), OPEN_MODERN);
+        let told = || silent().then(Initialize(unsupported(code, &[NEWEST])), DISCOVER_STEP);
+        told().then(Discover(discover_result(&[NEWEST])), OPEN_MODERN);
         told().then(Discover(error_of(-32601)), "fail unsupported_protocol_version");
         told().then(Silence, "fail request_timeout");
         silent()
@@ -130,8 +130,8 @@ fn silence_over_http() {
     http().then(Silence, INITIALIZE_STEP).then(Bytes(405, b""), "events");
     http()
         .then(Silence, INITIALIZE_STEP)
-        .then(Http(400, unsupported(-32022, &[MODERN])), DISCOVER_STEP)
-        .then(Http(200, discover_result(&[MODERN])), OPEN_MODERN);
+        .then(Http(400, unsupported(-32022, &[NEWEST])), DISCOVER_STEP)
+        .then(Http(200, discover_result(&[NEWEST])), OPEN_MODERN);
     http().then(Closed, "fail connection_closed");
 }
 
@@ -143,10 +143,10 @@ fn a_connection_that_ends() {
     died().then(Silence, "fail request_timeout");
     died().then(Initialize(error_of(-32603)), "fail internal_error");
     died()
-        .then(Initialize(unsupported(-32022, &[MODERN])), DISCOVER_STEP)
-        .then(Discover(discover_result(&[MODERN])), OPEN_MODERN);
+        .then(Initialize(unsupported(-32022, &[NEWEST])), DISCOVER_STEP)
+        .then(Discover(discover_result(&[NEWEST])), OPEN_MODERN);
     // A reply to a request on the closed connection is ignored.
-    died().then(Discover(discover_result(&[MODERN])), "wait handshake");
+    died().then(Discover(discover_result(&[NEWEST])), "wait handshake");
     lines()
         .then(Silence, INITIALIZE_STEP)
         .then(Closed, REOPEN_STEP)

@@ -6,9 +6,7 @@ use wharf_model::{
     ClientCapabilities, ClientRequest, ErrorKind, LiveSubscriptionFilter, Method, Notification,
     Outcome, Reply, RequestBuilder, TaskRequest, TaskStatus, ToolResult,
 };
-use wharf_wire::{
-    CallId, ClientCodec, ClientIdentity, Revision, ServerMessage, ServerNotification,
-};
+use wharf_wire::{CallId, ClientCodec, ClientIdentity, ServerMessage, ServerNotification};
 
 use super::*;
 
@@ -111,7 +109,7 @@ fn a_modern_client_declares_the_tasks_extension() {
 #[test]
 fn the_id_goes_into_a_header() {
     for method in ["tasks/get", "tasks/update", "tasks/cancel"] {
-        let headers = client_codec(Revision::MODERN).headers(method, Some("ä"), None);
+        let headers = client_codec(revision(MODERN)).headers(method, Some("ä"), None);
         assert_eq!(headers[1].1, method);
         assert_eq!(headers[2], ("Mcp-Name".to_owned(), "=?base64?w6Q=?=".to_owned()));
         assert_eq!(
@@ -289,7 +287,7 @@ fn a_malformed_task_is_an_error_with_the_reason() {
     let error = read(MODERN, Method::GetTask, &many).unwrap_err();
     assert_eq!(error.kind, ErrorKind::ContentTooLarge);
     let deep = format!(r#"{{"taskId":"1","status":"completed","result":{deep}}}"#);
-    assert!(client_codec(Revision::MODERN).result(Method::GetTask, &deep).is_err());
+    assert!(client_codec(revision(MODERN)).result(Method::GetTask, &deep).is_err());
 }
 
 #[test]
