@@ -5,6 +5,7 @@ mod conformance;
 mod features;
 mod files;
 mod foreign;
+mod fuzz;
 mod node;
 mod redis;
 mod sqlite;
@@ -74,6 +75,11 @@ const TASKS: &[Task] = &[
         name: "conformance",
         about: "runs the official conformance suite and writes target/conformance/report.md",
         stages: &[stage::CONFORMANCE],
+    },
+    Task {
+        name: "fuzz",
+        about: "runs the fuzz targets; `fuzz TARGET --seconds N` one of them, or longer than a minute",
+        stages: &[stage::FUZZ],
     },
     Task {
         name: "bench",

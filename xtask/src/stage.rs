@@ -6,6 +6,7 @@ use crate::bench;
 use crate::conformance;
 use crate::features;
 use crate::foreign;
+use crate::fuzz;
 use crate::redis;
 use crate::sqlite;
 use crate::tidy;
@@ -84,6 +85,12 @@ pub(crate) const DOCS: Stage = Stage {
 
 pub(crate) const BENCH: Stage =
     Stage { name: "bench", run: bench::run, advice: "see `cargo xtask bench --help`" };
+
+pub(crate) const FUZZ: Stage = Stage {
+    name: "fuzz",
+    run: fuzz::run,
+    advice: "see `fuzz/README.md` for how to repeat an input and to keep it as a seed",
+};
 
 /// Runs the stages in turn and stops at the first that fails.
 pub(crate) fn run(stages: &[Stage], workspace: &Workspace) -> Result<(), String> {

@@ -25,6 +25,9 @@
 
 mod builder;
 mod context;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod handler;
 mod key_ring;
 mod limits;

@@ -10,6 +10,9 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+#[cfg(all(feature = "fuzzing", feature = "server", feature = "websocket"))]
+#[doc(hidden)]
+pub mod fuzzing;
 #[cfg(feature = "server")]
 pub mod server;
 mod shutdown;

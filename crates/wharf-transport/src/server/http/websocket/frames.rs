@@ -18,7 +18,7 @@ const MAX_CONTROL_BYTES: u64 = 125;
 
 /// Part of a frame that [`FrameParser::next`] returns.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum FramePiece {
+pub(crate) enum FramePiece {
     /// A part of a message, without line breaks.
     Text(BytesMut),
     /// The end of a message.
@@ -31,7 +31,7 @@ pub(super) enum FramePiece {
 
 /// Parser of incoming frames.
 #[derive(Debug, Default)]
-pub(super) struct FrameParser {
+pub(crate) struct FrameParser {
     /// True between the first and the last frame of a message.
     open: bool,
     payload: Option<FramePayload>,
@@ -51,7 +51,7 @@ impl FrameParser {
     ///
     /// # Errors
     /// The code to close the connection with.
-    pub(super) fn next(
+    pub(crate) fn next(
         &mut self,
         input: &mut BytesMut,
         room: usize,

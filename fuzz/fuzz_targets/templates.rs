@@ -1,0 +1,3 @@
+#![cfg_attr(fuzzing, no_main)]
+
+wharf_fuzz::fuzz_target!(templates);
