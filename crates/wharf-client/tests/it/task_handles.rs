@@ -1,11 +1,8 @@
 //! Task handles.
-#![allow(clippy::unwrap_used)]
 
-mod support;
-
+use crate::support::{FakeTransport, SECOND, answering, caller, played::*};
 use futures_util::StreamExt;
 use serde_json::json;
-use support::{FakeTransport, SECOND, answering, caller, played::*};
 use wharf_client::ClientHandlerBuilder;
 use wharf_model::{
     ElicitResult, Error, ErrorKind, Method, Notification, Outcome, TaskRequest, TaskState,
@@ -147,7 +144,7 @@ async fn a_list_that_changes_meanwhile_still_leads_to_a_task_call() {
     let transport = FakeTransport::with(can)
         .play(async |_, _| {
             tokio::time::sleep(SECOND).await;
-            support::tool(serde_json::from_value(tool("optional")).unwrap())
+            crate::support::tool(serde_json::from_value(tool("optional")).unwrap())
         })
         .then(Outcome::Task(Box::new(task(TaskState::Working))))
         .transport();

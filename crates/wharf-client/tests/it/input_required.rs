@@ -1,12 +1,9 @@
 //! Calls that end with `input_required`, and are sent again with the answers.
-#![allow(clippy::unwrap_used)]
-
-mod support;
 
 use std::sync::{Arc, Mutex};
 
+use crate::support::{FakeTransport, answering, caller, caller_with, required};
 use serde_json::json;
-use support::{FakeTransport, answering, caller, caller_with, required};
 use wharf_client::{CallOptions, ClientHandlerBuilder, args};
 use wharf_model::{
     ClientRequest, ElicitForm, ElicitResult, Error, ErrorKind, Outcome, PromptResult, ReadResult,
@@ -159,7 +156,7 @@ async fn dropping_a_call_between_rounds_drops_its_answers() {
         .then(required(vec![("r", ClientRequest::Roots)], None))
         .transport();
     let mut call = answering(&transport, never).call("t", ()).into_future();
-    assert!(support::poll_once(&mut call).is_pending());
+    assert!(crate::support::poll_once(&mut call).is_pending());
     drop(call);
     assert_eq!((*dropped.lock().unwrap(), transport.count()), (1, 1));
 }

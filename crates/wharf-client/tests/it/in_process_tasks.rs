@@ -1,15 +1,12 @@
 //! Tasks of a real server in the same process.
-#![allow(clippy::unwrap_used)]
-
-mod support;
 
 use std::{
     sync::{Arc, Mutex},
     time::Duration,
 };
 
+use crate::support::{SECOND, TokioTimer};
 use serde_json::json;
-use support::{SECOND, TokioTimer};
 use wharf_client::{CallOptions, ClientHandle, ClientHandlerBuilder, local};
 use wharf_model::{
     ElicitResult, Error, ErrorKind, Implementation, TaskState, TaskStatus, ToolResult,

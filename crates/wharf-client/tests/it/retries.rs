@@ -1,15 +1,12 @@
 //! Retries of calls.
-#![allow(clippy::unwrap_used)]
-
-mod support;
 
 use std::sync::{
     Arc,
     atomic::{AtomicUsize, Ordering},
 };
 
+use crate::support::{FakeTransport, answering, caller, tool};
 use serde_json::{Value, json};
-use support::{FakeTransport, answering, caller, tool};
 use tokio::sync::Notify;
 use wharf_client::ClientHandlerBuilder;
 use wharf_model::{
@@ -83,8 +80,10 @@ async fn an_unlisted_tool_is_listed_before_a_retry() {
     let sent: Vec<_> = transport.sent().iter().map(|it| it.method.name()).collect();
     assert_eq!(sent, ["tools/call", "tools/list", "tools/call", "tools/call"]);
     // A tool that the server does not list is not known to be safe.
-    let transport =
-        FakeTransport::default().then(lost()).then(support::tools(&["other"], None)).transport();
+    let transport = FakeTransport::default()
+        .then(lost())
+        .then(crate::support::tools(&["other"], None))
+        .transport();
     let error = caller(&transport).call("t", ()).await.unwrap_err();
     assert!(error.message.contains("not sent again"), "{error}");
 }

@@ -1,7 +1,4 @@
 //! The proxy.
-#![allow(clippy::unwrap_used)]
-
-mod support;
 
 use std::{
     future::poll_fn,
@@ -9,8 +6,8 @@ use std::{
     task::Poll,
 };
 
+use crate::support::{FakeTransport, TokioTimer, caller, names, page, required, tool, tools};
 use serde_json::{Value, json};
-use support::{FakeTransport, TokioTimer, caller, names, page, required, tool, tools};
 use wharf_model::{
     ActiveCall, ClientCapabilities, ClientRequest, Deadlines, Error, Event, InputMode,
     LiveSubscriptionFilter, LogLevel, Method, Notification, Outbox, Outcome, Peer, Principal,

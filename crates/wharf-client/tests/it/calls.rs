@@ -1,15 +1,12 @@
 //! Typed calls and their timeouts.
-#![allow(clippy::unwrap_used)]
-
-mod support;
 
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex},
 };
 
+use crate::support::{FakeTransport, SECOND, answering, caller, caller_with};
 use serde_json::{Value, json};
-use support::{FakeTransport, SECOND, answering, caller, caller_with};
 use wharf_client::{CallOptions, ClientHandlerBuilder, ControlRequest, args};
 use wharf_model::{
     Completion, CompletionRef, Content, Error, ErrorKind, InputMode, LogLevel, Method,
@@ -269,7 +266,7 @@ async fn dropping_a_call_cancels_it() {
         .play(async |_, _| std::future::pending::<Outcome>().await)
         .transport();
     let mut call = caller(&transport).call("t", ()).into_future();
-    assert!(support::poll_once(&mut call).is_pending());
+    assert!(crate::support::poll_once(&mut call).is_pending());
     drop(call);
     assert_eq!(transport.dropped(), 1);
 }

@@ -1,15 +1,12 @@
 //! Answers to requests of the server during a call.
-#![allow(clippy::unwrap_used)]
-
-mod support;
 
 use std::sync::{
     Arc,
     atomic::{AtomicUsize, Ordering},
 };
 
+use crate::support::{FakeTransport, SECOND, answering};
 use serde_json::{Value, json};
-use support::{FakeTransport, SECOND, answering};
 use tokio::sync::Semaphore;
 use wharf_client::{ClientHandler, ClientHandlerBuilder, answer_to};
 use wharf_model::{
@@ -160,8 +157,9 @@ async fn an_invalid_answer_fails_the_call_and_names_the_field() {
         let ask = form(json!({ "field": field }));
         let error = delivered(accepting(json!({ "field": bad })), ask.clone()).await.unwrap_err();
         assert!(error.kind.is_invalid_params() && error.message.contains("`field`"), "{error}");
-        let transport =
-            FakeTransport::default().then(support::required(vec![("k", ask)], None)).transport();
+        let transport = FakeTransport::default()
+            .then(crate::support::required(vec![("k", ask)], None))
+            .transport();
         let caller = answering(&transport, accepting(json!({ "field": bad })));
         assert_eq!(caller.call("t", ()).await.unwrap_err(), error);
         assert_eq!(transport.count(), 1, "an answer that does not fit is never sent");
@@ -259,7 +257,7 @@ async fn an_answer_that_never_arrives_ends_with_the_total_timeout() {
     let asking = async |_, outbox: Outbox| -> Outcome {
         outbox.ask(ClientRequest::Roots).await.unwrap_err().into()
     };
-    let suspended = support::required(vec![("k", ClientRequest::Roots)], None);
+    let suspended = crate::support::required(vec![("k", ClientRequest::Roots)], None);
     let transport = FakeTransport::default().play(asking).then(suspended).transport();
     let never = ClientHandlerBuilder::new().roots(std::future::pending::<Result<Vec<Root>, Error>>);
     let caller = answering(&transport, never);

@@ -1,15 +1,12 @@
 //! Ignored tools and unvalidated results are logged.
-#![allow(clippy::unwrap_used)]
-
-mod support;
 
 use std::{
     fmt,
     sync::{Arc, Mutex},
 };
 
+use crate::support::{FakeTransport, caller, page, tool};
 use serde_json::{json, value::to_raw_value};
-use support::{FakeTransport, caller, page, tool};
 use tracing::{
     Event, Level, Metadata, Subscriber,
     field::{Field, Visit},

@@ -1,13 +1,10 @@
 //! Pagination.
-#![allow(clippy::unwrap_used)]
-
-mod support;
 
 use std::sync::Arc;
 
+use crate::support::{FakeTransport, answering, caller, caller_with, names, page, tool, tools};
 use futures_util::StreamExt;
 use serde_json::json;
-use support::{FakeTransport, answering, caller, caller_with, names, page, tool, tools};
 use wharf_client::{CallOptions, ClientHandlerBuilder};
 use wharf_model::{
     Error, ErrorKind, Notification, Outcome, PromptInfo, Reply, ResourceInfo, TemplateInfo,
@@ -219,14 +216,14 @@ async fn a_list_has_a_limit_in_bytes() {
 
 #[tokio::test(start_paused = true)]
 async fn all_pages_together_have_one_deadline() {
-    let transport = heavy(1, 10 * support::SECOND);
+    let transport = heavy(1, 10 * crate::support::SECOND);
     let begun = tokio::time::Instant::now();
-    let options = CallOptions::default().total(35 * support::SECOND);
+    let options = CallOptions::default().total(35 * crate::support::SECOND);
     let error = caller_with(&transport, ClientHandlerBuilder::new(), options)
         .tools()
         .all()
         .await
         .unwrap_err();
     assert!(error.kind.is_request_timeout(), "{error}");
-    assert_eq!((begun.elapsed(), transport.count()), (35 * support::SECOND, 4));
+    assert_eq!((begun.elapsed(), transport.count()), (35 * crate::support::SECOND, 4));
 }

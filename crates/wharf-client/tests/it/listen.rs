@@ -1,11 +1,8 @@
 //! Subscriptions to change notifications.
-#![allow(clippy::unwrap_used)]
 
-mod support;
-
+use crate::support::{FakeTransport, caller, names, tools};
 use futures_util::StreamExt;
 use serde_json::json;
-use support::{FakeTransport, caller, names, tools};
 use wharf_model::{
     ClientRequest, Error, ErrorKind, Method, Notification, Outbox, Outcome, Reply, Request,
     SubscriptionFilter,
@@ -93,7 +90,7 @@ async fn a_subscription_has_no_idle_timeout() {
     let transport = FakeTransport::default()
         .play(async |_, outbox: Outbox| {
             outbox.notify(Notification::Acknowledged(wanted()));
-            tokio::time::sleep(support::SECOND * 100_000).await;
+            tokio::time::sleep(crate::support::SECOND * 100_000).await;
             outbox.notify(Notification::ToolsChanged);
             Reply::Listened.into()
         })
@@ -107,7 +104,7 @@ async fn a_subscription_has_no_idle_timeout() {
 async fn notifications_of_a_subscription_invalidate_the_cache() {
     let fresh = |name: &'static str| {
         let info = wharf_model::ToolInfo::without_parameters(name);
-        Outcome::from(Reply::Tools(support::page([info], None, 60_000)))
+        Outcome::from(Reply::Tools(crate::support::page([info], None, 60_000)))
     };
     let transport = FakeTransport::default()
         .then(fresh("old"))
@@ -134,7 +131,7 @@ async fn a_flood_of_events_before_the_acknowledgement_times_out() {
                     outbox.notify(Notification::PromptsChanged);
                 }
                 outbox.wait_for_capacity().await;
-                tokio::time::advance(support::SECOND).await;
+                tokio::time::advance(crate::support::SECOND).await;
             }
         })
         .transport();

@@ -1,10 +1,7 @@
 //! The cache of results.
-#![allow(clippy::unwrap_used)]
 
-mod support;
-
+use crate::support::{FakeTransport, SECOND, caller, caller_with, names, page};
 use serde_json::json;
-use support::{FakeTransport, SECOND, caller, caller_with, names, page};
 use wharf_client::{CallOptions, ClientHandlerBuilder, args};
 use wharf_model::{
     CacheHint, Error, ErrorKind, Notification, Outcome, PromptInfo, ReadResult, Reply, Request,

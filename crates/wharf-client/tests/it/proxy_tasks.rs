@@ -1,12 +1,9 @@
 //! Tasks behind a proxy.
-#![allow(clippy::unwrap_used)]
-
-mod support;
 
 use std::{future::poll_fn, sync::Arc, task::Poll};
 
+use crate::support::{FakeTransport, SECOND, TokioTimer, caller, played::*};
 use serde_json::json;
-use support::{FakeTransport, SECOND, TokioTimer, caller, played::*};
 use wharf_model::{
     ActiveCall, ClientCapabilities, ClientRequest, Deadlines, ElicitationCapability, Error,
     ErrorKind, Event, InputMode, LiveSubscriptionFilter, Method, Notification, Outcome, Peer,

@@ -1,14 +1,11 @@
 //! A real router over the in-process transport.
-#![allow(clippy::unwrap_used)]
-
-mod support;
 
 use std::sync::Arc;
 
+use crate::support::{TokioTimer, names};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use support::{TokioTimer, names};
 use wharf_client::{CallOptions, ClientHandle, ClientHandler, ClientHandlerBuilder, args, local};
 use wharf_model::{
     CompletionRef, ElicitResult, Implementation, LogLevel, Notification, PromptMessage, Root,

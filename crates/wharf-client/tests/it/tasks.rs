@@ -1,12 +1,9 @@
 //! Calls that become tasks are followed to their end.
-#![allow(clippy::unwrap_used)]
-
-mod support;
 
 use std::sync::{Arc, Mutex};
 
+use crate::support::{FakeTransport, SECOND, answering, caller, caller_with, played::*};
 use serde_json::{Value, json};
-use support::{FakeTransport, SECOND, answering, caller, caller_with, played::*};
 use wharf_client::{CallOptions, ClientHandlerBuilder};
 use wharf_model::{
     ClientRequest, ElicitResult, Error, ErrorKind, Method, Outcome, Reply, TaskRequest, TaskState,

@@ -1,9 +1,6 @@
 //! Hostile task servers: everything they do is bounded.
-#![allow(clippy::unwrap_used)]
 
-mod support;
-
-use support::{SECOND, answering, caller, caller_with, played::*};
+use crate::support::{SECOND, answering, caller, caller_with, played::*};
 use wharf_client::{CallOptions, ClientHandlerBuilder};
 use wharf_model::{ElicitResult, ErrorKind, Method, TaskState};
 

@@ -1,10 +1,7 @@
 //! Validation of results against output schemas.
-#![allow(clippy::unwrap_used)]
 
-mod support;
-
+use crate::support::{FakeTransport, answering, caller, caller_with, tool};
 use serde_json::{Value, json, value::to_raw_value};
-use support::{FakeTransport, answering, caller, caller_with, tool};
 use wharf_client::{CallOptions, ClientHandlerBuilder};
 use wharf_model::{Error, ToolInfo, ToolResult};
 
@@ -200,7 +197,7 @@ async fn large_results_are_checked_off_the_runtimes_threads() {
         let caller = caller(&transport);
         caller.tools().all().await.unwrap();
         let mut call = caller.call("t", ()).into_future();
-        let first = support::poll_once(&mut call);
+        let first = crate::support::poll_once(&mut call);
         assert_eq!(first.is_ready(), at_once, "{size}");
         let error = match first {
             std::task::Poll::Ready(end) => end.unwrap_err(),

@@ -1,7 +1,6 @@
 //! A fake transport that plays back scripted steps.
-#![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
-pub mod played;
+pub(crate) mod played;
 
 use std::{
     collections::VecDeque,
@@ -20,7 +19,7 @@ use wharf_model::{
     TaskRequest, Timer, ToolInfo,
 };
 
-pub struct TokioTimer;
+pub(crate) struct TokioTimer;
 
 impl Timer for TokioTimer {
     fn now(&self) -> Instant {
@@ -34,33 +33,33 @@ impl Timer for TokioTimer {
 
 /// A request that the transport received.
 #[derive(Clone, Debug)]
-pub struct SentRequest {
-    pub method: Method,
-    pub params: Value,
-    pub asks: InputMode,
-    pub progress: bool,
-    pub log_level: Option<LogLevel>,
-    pub mirrored: Option<HeaderParams>,
-    pub tasking: TaskRequest,
-    pub at: Instant,
+pub(crate) struct SentRequest {
+    pub(crate) method: Method,
+    pub(crate) params: Value,
+    pub(crate) asks: InputMode,
+    pub(crate) progress: bool,
+    pub(crate) log_level: Option<LogLevel>,
+    pub(crate) mirrored: Option<HeaderParams>,
+    pub(crate) tasking: TaskRequest,
+    pub(crate) at: Instant,
 }
 
 type CallStep = Box<dyn FnOnce(Request, Outbox) -> BoxFuture<Outcome> + Send>;
 type DefaultStep = Box<dyn Fn(Request, Outbox) -> BoxFuture<Outcome> + Send + Sync>;
 
 /// A fake transport that plays back steps in order, and then its default step.
-pub struct FakeTransport {
-    pub about: ServerInfo,
-    pub sends_param_headers: bool,
+pub(crate) struct FakeTransport {
+    pub(crate) about: ServerInfo,
+    pub(crate) sends_param_headers: bool,
     steps: Mutex<VecDeque<CallStep>>,
     always: Mutex<Option<DefaultStep>>,
     sent: Mutex<Vec<SentRequest>>,
     listeners: Mutex<Vec<Weak<dyn NotificationListener>>>,
     control_requests: Mutex<Vec<ControlRequest>>,
     /// Number of calls dropped before their end.
-    pub dropped: Arc<Mutex<usize>>,
+    pub(crate) dropped: Arc<Mutex<usize>>,
     /// The script of a task, if there is one.
-    pub script: Option<Arc<Mutex<played::TaskScript>>>,
+    pub(crate) script: Option<Arc<Mutex<played::TaskScript>>>,
 }
 
 impl Default for FakeTransport {
@@ -72,7 +71,7 @@ impl Default for FakeTransport {
 
 impl FakeTransport {
     /// A server with these capabilities.
-    pub fn with(capabilities: Value) -> Self {
+    pub(crate) fn with(capabilities: Value) -> Self {
         let capabilities = serde_json::from_value(capabilities).unwrap();
         let discovery = Discovery { capabilities, ..Discovery::default() };
         FakeTransport {
@@ -88,19 +87,22 @@ impl FakeTransport {
         }
     }
 
-    pub fn with_param_headers(mut self) -> Self {
+    pub(crate) fn with_param_headers(mut self) -> Self {
         self.sends_param_headers = true;
         self
     }
 
     /// The next call ends immediately with this outcome.
-    pub fn then(self, outcome: impl Into<Outcome>) -> Self {
+    pub(crate) fn then(self, outcome: impl Into<Outcome>) -> Self {
         let outcome = outcome.into();
         self.play(async move |_, _| outcome)
     }
 
     /// The next call runs this step.
-    pub fn play<Fut>(self, step: impl FnOnce(Request, Outbox) -> Fut + Send + 'static) -> Self
+    pub(crate) fn play<Fut>(
+        self,
+        step: impl FnOnce(Request, Outbox) -> Fut + Send + 'static,
+    ) -> Self
     where
         Fut: Future<Output = Outcome> + Send + 'static,
     {
@@ -118,12 +120,15 @@ impl FakeTransport {
     }
 
     /// Every call after the steps ends with this outcome.
-    pub fn always(self, outcome: impl Fn(Request) -> Outcome + Send + Sync + 'static) -> Self {
+    pub(crate) fn always(
+        self,
+        outcome: impl Fn(Request) -> Outcome + Send + Sync + 'static,
+    ) -> Self {
         self.always_does(move |request, _| Box::pin(std::future::ready(outcome(request))))
     }
 
     /// Every call after the steps runs this.
-    pub fn always_does(
+    pub(crate) fn always_does(
         self,
         does: impl Fn(Request, Outbox) -> BoxFuture<Outcome> + Send + Sync + 'static,
     ) -> Self {
@@ -131,32 +136,32 @@ impl FakeTransport {
         self
     }
 
-    pub fn transport(self) -> Arc<Self> {
+    pub(crate) fn transport(self) -> Arc<Self> {
         Arc::new(self)
     }
 
-    pub fn sent(&self) -> Vec<SentRequest> {
+    pub(crate) fn sent(&self) -> Vec<SentRequest> {
         self.sent.lock().unwrap().clone()
     }
 
-    pub fn params(&self) -> Vec<Value> {
+    pub(crate) fn params(&self) -> Vec<Value> {
         self.sent().into_iter().map(|it| it.params).collect()
     }
 
-    pub fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.sent.lock().unwrap().len()
     }
 
-    pub fn control_requests(&self) -> Vec<ControlRequest> {
+    pub(crate) fn control_requests(&self) -> Vec<ControlRequest> {
         self.control_requests.lock().unwrap().clone()
     }
 
-    pub fn dropped(&self) -> usize {
+    pub(crate) fn dropped(&self) -> usize {
         *self.dropped.lock().unwrap()
     }
 
     /// Sends a notification outside of any call.
-    pub fn notify(&self, notification: Notification) {
+    pub(crate) fn notify(&self, notification: Notification) {
         for listener in &*self.listeners.lock().unwrap() {
             listener.upgrade().unwrap().on_notification(&notification);
         }
@@ -243,15 +248,18 @@ impl ClientTransport for FakeTransport {
     }
 }
 
-pub fn caller(transport: &Arc<FakeTransport>) -> ClientHandle {
+pub(crate) fn caller(transport: &Arc<FakeTransport>) -> ClientHandle {
     caller_with(transport, ClientHandlerBuilder::new(), CallOptions::default())
 }
 
-pub fn answering(transport: &Arc<FakeTransport>, answers: impl ClientHandler) -> ClientHandle {
+pub(crate) fn answering(
+    transport: &Arc<FakeTransport>,
+    answers: impl ClientHandler,
+) -> ClientHandle {
     caller_with(transport, answers, CallOptions::default())
 }
 
-pub fn caller_with(
+pub(crate) fn caller_with(
     transport: &Arc<FakeTransport>,
     answers: impl ClientHandler,
     options: CallOptions,
@@ -259,7 +267,7 @@ pub fn caller_with(
     ClientHandle::new(transport.clone(), Arc::new(TokioTimer), options, Arc::new(answers))
 }
 
-pub fn page<T>(items: impl IntoIterator<Item = T>, next: Option<&str>, ttl: u64) -> Page<T> {
+pub(crate) fn page<T>(items: impl IntoIterator<Item = T>, next: Option<&str>, ttl: u64) -> Page<T> {
     let items = items.into_iter().map(Arc::new).collect();
     Page {
         body: Arc::new(PageBody::new(items)),
@@ -269,27 +277,30 @@ pub fn page<T>(items: impl IntoIterator<Item = T>, next: Option<&str>, ttl: u64)
     }
 }
 
-pub fn tools(names: &[&str], next: Option<&str>) -> Outcome {
+pub(crate) fn tools(names: &[&str], next: Option<&str>) -> Outcome {
     let infos = names.iter().map(|name| ToolInfo::without_parameters(*name));
     Reply::Tools(page(infos, next, 0)).into()
 }
 
 /// One page with one tool.
-pub fn tool(info: ToolInfo) -> Outcome {
+pub(crate) fn tool(info: ToolInfo) -> Outcome {
     Reply::Tools(page([info], None, 0)).into()
 }
 
-pub fn required(requests: Vec<(&str, wharf_model::ClientRequest)>, state: Option<&str>) -> Outcome {
+pub(crate) fn required(
+    requests: Vec<(&str, wharf_model::ClientRequest)>,
+    state: Option<&str>,
+) -> Outcome {
     let requests = requests.into_iter().map(|(key, ask)| (key.to_owned(), ask)).collect();
     Outcome::InputRequired(Box::new(InputRequired { requests, state: state.map(str::to_owned) }))
 }
 
-pub fn names(tools: &[Arc<ToolInfo>]) -> Vec<&str> {
+pub(crate) fn names(tools: &[Arc<ToolInfo>]) -> Vec<&str> {
     tools.iter().map(|tool| &*tool.name).collect()
 }
 
-pub const SECOND: Duration = Duration::from_secs(1);
+pub(crate) const SECOND: Duration = Duration::from_secs(1);
 
-pub fn poll_once<T>(future: &mut BoxFuture<T>) -> std::task::Poll<T> {
+pub(crate) fn poll_once<T>(future: &mut BoxFuture<T>) -> std::task::Poll<T> {
     future.as_mut().poll(&mut std::task::Context::from_waker(std::task::Waker::noop()))
 }

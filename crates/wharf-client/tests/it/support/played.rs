@@ -20,7 +20,7 @@ type ResultHandler = Box<dyn Fn(Outbox) -> BoxFuture<Outcome> + Send + Sync>;
 
 /// The script of the task.
 #[derive(Default)]
-pub struct TaskScript {
+pub(crate) struct TaskScript {
     first: Option<Task>,
     states: VecDeque<Outcome>,
     last_look: Option<Outcome>,
@@ -38,64 +38,64 @@ pub struct TaskScript {
 }
 
 impl TaskScript {
-    pub fn changes(&self) -> bool {
+    pub(crate) fn changes(&self) -> bool {
         self.changes
     }
 }
 
-pub struct FakeTaskServer {
+pub(crate) struct FakeTaskServer {
     fake: FakeTransport,
     script: Arc<Mutex<TaskScript>>,
 }
 
-pub fn task(state: TaskState) -> Task {
+pub(crate) fn task(state: TaskState) -> Task {
     let mut task = Task::new("t-1", Timestamp::from_millis(1_000));
     task.state = state;
     task
 }
 
-pub fn with(state: TaskState) -> Task {
+pub(crate) fn with(state: TaskState) -> Task {
     task(state)
 }
 
-pub fn working(message: &str) -> Task {
+pub(crate) fn working(message: &str) -> Task {
     let mut task = task(TaskState::Working);
     task.message = Some(message.into());
     task
 }
 
 /// A task with this poll interval, in milliseconds.
-pub fn every(interval: Option<u64>) -> Task {
+pub(crate) fn every(interval: Option<u64>) -> Task {
     let mut task = task(TaskState::Working);
     task.poll_interval = interval;
     task
 }
 
-pub fn completed(text: &str) -> Task {
+pub(crate) fn completed(text: &str) -> Task {
     task(TaskState::Completed(Box::new(ToolResult::text(text))))
 }
 
-pub fn asking(questions: &[(&str, &str)]) -> Task {
+pub(crate) fn asking(questions: &[(&str, &str)]) -> Task {
     let schema = json!({"type": "object", "properties": {"value": {"type": "string"}}});
     let ask = |text: &str| ClientRequest::Elicit(Box::new(ElicitForm::new(text, schema.clone())));
     let questions = questions.iter().map(|(key, text)| ((*key).to_owned(), ask(text))).collect();
     task(TaskState::InputRequired(questions))
 }
 
-pub fn shown(task: Task) -> Outcome {
+pub(crate) fn shown(task: Task) -> Outcome {
     Reply::Task(Box::new(task)).into()
 }
 
 impl FakeTaskServer {
     /// A server with the tasks extension.
-    pub fn extension(states: impl IntoIterator<Item = Task>) -> Self {
+    pub(crate) fn extension(states: impl IntoIterator<Item = Task>) -> Self {
         let can =
             json!({"tools": {}, "prompts": {}, "extensions": {wharf_model::TASKS_EXTENSION: {}}});
         Self::new(can, states)
     }
 
     /// A server with legacy tasks.
-    pub fn legacy(states: impl IntoIterator<Item = Task>) -> Self {
+    pub(crate) fn legacy(states: impl IntoIterator<Item = Task>) -> Self {
         let can = json!({"tools": {}, "tasks": {"list": {}, "cancel": {},
             "requests": {"tools": {"call": {}}}}});
         Self::new(can, states)
@@ -112,41 +112,44 @@ impl FakeTaskServer {
         self
     }
 
-    pub fn states(self, states: impl IntoIterator<Item = Outcome>) -> Self {
+    pub(crate) fn states(self, states: impl IntoIterator<Item = Outcome>) -> Self {
         self.set(|script| script.states = states.into_iter().collect())
     }
 
-    pub fn always_state(self, outcome: impl Into<Outcome>) -> Self {
+    pub(crate) fn always_state(self, outcome: impl Into<Outcome>) -> Self {
         self.set(|script| script.last_look = Some(outcome.into()))
     }
 
-    pub fn always_works(self) -> Self {
+    pub(crate) fn always_works(self) -> Self {
         self.always_state(shown(task(TaskState::Working)))
     }
 
-    pub fn silent_states(self) -> Self {
+    pub(crate) fn silent_states(self) -> Self {
         self.set(|script| script.silent = true)
     }
 
     /// Sends task progress to subscribers, with a token of the transport.
-    pub fn progress(self, progress: f64) -> Self {
+    pub(crate) fn progress(self, progress: f64) -> Self {
         self.set(|script| script.progress = Some(progress))
     }
 
-    pub fn updates(self, updates: impl IntoIterator<Item = Outcome>) -> Self {
+    pub(crate) fn updates(self, updates: impl IntoIterator<Item = Outcome>) -> Self {
         self.set(|script| script.updates = updates.into_iter().collect())
     }
 
     /// The result of the tool, returned immediately if no task is requested.
-    pub fn result(self, text: &str) -> Self {
+    pub(crate) fn result(self, text: &str) -> Self {
         self.set(|script| script.at_once = Some(ToolResult::text(text)))
     }
 
-    pub fn results(self, results: impl IntoIterator<Item = Outcome>) -> Self {
+    pub(crate) fn results(self, results: impl IntoIterator<Item = Outcome>) -> Self {
         self.set(|script| script.results = results.into_iter().collect())
     }
 
-    pub fn result_after<Fut>(self, fetch: impl Fn(Outbox) -> Fut + Send + Sync + 'static) -> Self
+    pub(crate) fn result_after<Fut>(
+        self,
+        fetch: impl Fn(Outbox) -> Fut + Send + Sync + 'static,
+    ) -> Self
     where
         Fut: Future<Output = Outcome> + Send + 'static,
     {
@@ -155,7 +158,7 @@ impl FakeTaskServer {
     }
 
     /// Sends status notifications to subscribers of the task.
-    pub fn status_notifications<Fut>(
+    pub(crate) fn status_notifications<Fut>(
         self,
         status_notifications: impl FnOnce(SendStatus) -> Fut + Send + Sync + 'static,
     ) -> Self
@@ -171,7 +174,7 @@ impl FakeTaskServer {
         self.set(|script| script.status_notifications = Some(Arc::new(status_notifications)))
     }
 
-    pub fn transport(self) -> Arc<FakeTransport> {
+    pub(crate) fn transport(self) -> Arc<FakeTransport> {
         let script = self.script.clone();
         let mut fake = self.fake.always_does(move |request, outbox| {
             let tasking = request.tasking;
@@ -189,29 +192,29 @@ impl FakeTransport {
         self.script.as_ref().unwrap().lock().unwrap()
     }
 
-    pub fn first(&self, task: Task) {
+    pub(crate) fn first(&self, task: Task) {
         self.script().first = Some(task);
     }
 
-    pub fn lists(&self, tool: Value) {
+    pub(crate) fn lists(&self, tool: Value) {
         self.script().tool = Some(tool);
     }
 
-    pub fn refuse_plain_calls(&self, error: Error) {
+    pub(crate) fn refuse_plain_calls(&self, error: Error) {
         self.script().refusal = Some(error.into());
     }
 
-    pub fn fail_plain_calls(&self, result: ToolResult) {
+    pub(crate) fn fail_plain_calls(&self, result: ToolResult) {
         self.script().refusal = Some(result.into());
     }
 
     /// Sends `ToolsChanged` before each list of tools.
-    pub fn changes_while_listed(&self) {
+    pub(crate) fn changes_while_listed(&self) {
         self.script().changes = true;
     }
 
     /// The parameters of every request with this method.
-    pub fn of(&self, method: Method) -> Vec<Value> {
+    pub(crate) fn of(&self, method: Method) -> Vec<Value> {
         let sent = self.sent().into_iter().filter(|it| it.method == method);
         sent.map(|it| it.params).collect()
     }
