@@ -9,6 +9,7 @@ mod node;
 mod redis;
 mod sqlite;
 mod stage;
+mod tests;
 mod tidy;
 mod workspace;
 
@@ -34,8 +35,8 @@ const TASKS: &[Task] = &[
             stage::CLIPPY,
             stage::FOREIGN,
             stage::REDIS,
+            stage::TEST_BUILD,
             stage::TESTS,
-            stage::CONFORMANCE,
             stage::DOC_TESTS,
             stage::DOCS,
         ],
