@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::support::{TokioTimer, names};
+use crate::support::names;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -12,6 +12,7 @@ use wharf_model::{
     SamplingRequest, SamplingResult, Service, SubscriptionFilter,
 };
 use wharf_server::{Args, ClientRequestError, Ctx, Prompt, Resource, Router, Tool, ToolError};
+use wharf_testbed::TokioTimer;
 
 #[derive(Deserialize, JsonSchema)]
 struct TwoNumbers {

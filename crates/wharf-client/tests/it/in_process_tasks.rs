@@ -5,13 +5,14 @@ use std::{
     time::Duration,
 };
 
-use crate::support::{SECOND, TokioTimer};
+use crate::support::SECOND;
 use serde_json::json;
 use wharf_client::{CallOptions, ClientHandle, ClientHandlerBuilder, local};
 use wharf_model::{
     ElicitResult, Error, ErrorKind, Implementation, TaskState, TaskStatus, ToolResult,
 };
 use wharf_server::{Ctx, Router, TaskMode, Tool, ToolError};
+use wharf_testbed::TokioTimer;
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 struct ConfirmForm {

@@ -1,56 +1,14 @@
 //! Ignored tools and unvalidated results are logged.
 
-use std::{
-    fmt,
-    sync::{Arc, Mutex},
-};
-
 use crate::support::{FakeTransport, caller, page, tool};
 use serde_json::{json, value::to_raw_value};
-use tracing::{
-    Event, Level, Metadata, Subscriber,
-    field::{Field, Visit},
-    span,
-};
+use tracing::Level;
 use wharf_model::{Reply, ToolInfo, ToolResult};
-
-/// Records every warning as text.
-#[derive(Clone, Default)]
-struct LogRecorder(Arc<Mutex<Vec<String>>>);
-
-struct FieldText(String);
-
-impl Visit for FieldText {
-    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.0 += &format!(" {field}={value:?}");
-    }
-}
-
-impl Subscriber for LogRecorder {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.target().starts_with("wharf_client") && *metadata.level() == Level::WARN
-    }
-
-    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
-        span::Id::from_u64(1)
-    }
-
-    fn event(&self, event: &Event<'_>) {
-        let mut line = FieldText(String::new());
-        event.record(&mut line);
-        self.0.lock().unwrap().push(line.0);
-    }
-
-    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
-    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
-    fn enter(&self, _: &span::Id) {}
-    fn exit(&self, _: &span::Id) {}
-}
+use wharf_testbed::LogCatcher;
 
 #[tokio::test]
 async fn ignored_tools_are_logged_with_the_reason() {
-    let record = LogRecorder::default();
-    let _guard = tracing::subscriber::set_default(record.clone());
+    let (log, _guard) = LogCatcher::on_this_thread(Level::WARN);
     let bad =
         json!({"type": "object", "properties": {"x": {"type": "number", "x-mcp-header": "X"}}});
     let all = [
@@ -63,7 +21,7 @@ async fn ignored_tools_are_logged_with_the_reason() {
         .then(Reply::Tools(page(all, None, 0)))
         .transport();
     caller(&transport).tools().all().await.unwrap();
-    let said = record.0.lock().unwrap().clone();
+    let said = log.lines();
     assert_eq!(said.len(), 2, "{said:?}");
     assert!(said[0].contains("\"a\"") && said[0].contains("duplicate name"), "{said:?}");
     assert!(said[1].contains("\"b\"") && said[1].contains("x-mcp-header"), "{said:?}");
@@ -71,8 +29,7 @@ async fn ignored_tools_are_logged_with_the_reason() {
 
 #[tokio::test]
 async fn unvalidated_results_are_logged_with_the_reason() {
-    let record = LogRecorder::default();
-    let _guard = tracing::subscriber::set_default(record.clone());
+    let (log, _guard) = LogCatcher::on_this_thread(Level::WARN);
     let result = || ToolResult::text("x").structured(to_raw_value(&json!([1])).unwrap());
     let elsewhere =
         ToolInfo::without_parameters("t").output_schema(json!({"$ref": "https://x.test/a"}));
@@ -91,7 +48,7 @@ async fn unvalidated_results_are_logged_with_the_reason() {
     let client = caller(&transport);
     client.tools().all().await.unwrap();
     client.call("u", ()).await.unwrap();
-    let said = record.0.lock().unwrap().clone();
+    let said = log.lines();
     assert_eq!(said.len(), 2, "a schema is complained of once: {said:?}");
     assert!(said[0].contains("\"t\"") && said[0].contains("https://x.test/a"), "{said:?}");
     assert!(said[1].contains("\"u\"") && said[1].contains("too long"), "{said:?}");

@@ -6,7 +6,7 @@ use std::{
     task::Poll,
 };
 
-use crate::support::{FakeTransport, TokioTimer, caller, names, page, required, tool, tools};
+use crate::support::{FakeTransport, caller, names, page, required, tool, tools};
 use serde_json::{Value, json};
 use wharf_model::{
     ActiveCall, ClientCapabilities, ClientRequest, Deadlines, Error, Event, InputMode,
@@ -14,6 +14,7 @@ use wharf_model::{
     Reply, Request, RequestBuilder, RootsCapability, Service, SubscriptionFilter, ToolInfo,
     ToolResult,
 };
+use wharf_testbed::TokioTimer;
 
 fn request(asks: InputMode) -> Request {
     let request = RequestBuilder::new(Method::CallTool).target("t").arguments(r#"{"x":1.50}"#);

@@ -2,7 +2,7 @@
 
 use std::{future::poll_fn, sync::Arc, task::Poll};
 
-use crate::support::{FakeTransport, SECOND, TokioTimer, caller, played::*};
+use crate::support::{FakeTransport, SECOND, caller, played::*};
 use serde_json::json;
 use wharf_model::{
     ActiveCall, ClientCapabilities, ClientRequest, Deadlines, ElicitationCapability, Error,
@@ -10,6 +10,7 @@ use wharf_model::{
     Reply, Request, RequestBuilder, Service, SubscriptionFilter, TaskRequest, TaskState,
     ToolResult,
 };
+use wharf_testbed::TokioTimer;
 
 fn request(asks: InputMode, tasking: TaskRequest) -> Request {
     let mut request = RequestBuilder::new(Method::CallTool).target("slow").build();

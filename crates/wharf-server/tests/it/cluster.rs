@@ -18,6 +18,7 @@ use wharf_model::{
     RequestBuilder, Service, Stored, SubscriptionFilter, Timer,
 };
 use wharf_server::{Item, Prompt, Resource, Router, RouterBuilder, Tool};
+use wharf_testbed::TokioTimer;
 
 /// A bus in memory that can be disconnected.
 #[derive(Default)]

@@ -13,18 +13,7 @@ use wharf_model::{
     ToolResult,
 };
 use wharf_server::{BuildError, Router};
-
-pub(crate) struct TokioTimer;
-
-impl Timer for TokioTimer {
-    fn now(&self) -> Instant {
-        tokio::time::Instant::now().into_std()
-    }
-
-    fn sleep_until(&self, deadline: Instant) -> BoxFuture<()> {
-        Box::pin(tokio::time::sleep_until(deadline.into()))
-    }
-}
+use wharf_testbed::TokioTimer;
 
 /// A clock whose timers never fire, for tests without a runtime.
 pub(crate) struct NeverTimer;

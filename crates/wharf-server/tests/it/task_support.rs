@@ -15,9 +15,9 @@ use wharf_model::{
     RequestBuilder, Sharing, Stored, Stores, Task, TaskRequest, TaskState, Timer, ToolResult,
 };
 use wharf_server::{MemoryBus, MemoryRecords, Router, RouterBuilder, TaskOptions, memory_stores};
+use wharf_testbed::TokioTimer;
 
 pub(crate) use crate::context_support::{Confirm, Counter, everything};
-use crate::support::TokioTimer;
 pub(crate) use crate::support::{error, next, tool as result};
 
 pub(crate) fn sure() -> Value {

@@ -1,54 +1,15 @@
 //! A full task store: calls are rejected, the log stays short, and the server recovers when there
 //! is room.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use crate::task_support::*;
 use serde_json::json;
 use tokio::sync::Semaphore;
-use tracing::{Event, Level, Metadata, Subscriber, span};
+use tracing::Level;
 use wharf_model::{Error, Method, Outcome, Record, RequestBuilder, Stores};
 use wharf_server::{MemoryRecords, RawArgs, Router, TaskMode, Tool, memory_stores};
-
-/// Collects the messages of warnings and errors of all crates of the project.
-#[derive(Clone, Default)]
-struct LogCollector(Arc<Mutex<Vec<String>>>);
-
-impl LogCollector {
-    /// Collects from all threads of this process, which runs one test.
-    fn start() -> Self {
-        let log = LogCollector::default();
-        tracing::subscriber::set_global_default(log.clone()).unwrap();
-        log
-    }
-
-    fn lines(&self) -> Vec<String> {
-        self.0.lock().unwrap().clone()
-    }
-}
-
-impl Subscriber for LogCollector {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.target().starts_with("wharf") && *metadata.level() <= Level::WARN
-    }
-
-    fn event(&self, event: &Event<'_>) {
-        let mut line = String::new();
-        event.record(&mut |field: &tracing::field::Field, value: &dyn std::fmt::Debug| {
-            line += &format!(" {field}={value:?}");
-        });
-        self.0.lock().unwrap().push(line);
-    }
-
-    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
-        span::Id::from_u64(1)
-    }
-
-    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
-    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
-    fn enter(&self, _: &span::Id) {}
-    fn exit(&self, _: &span::Id) {}
-}
+use wharf_testbed::LogCatcher;
 
 /// A server whose tasks keep their arguments in the store until they get a permit to end.
 fn server(stores: &Stores, gate: &Arc<Semaphore>) -> TestClient {
@@ -85,7 +46,7 @@ async fn refusals(client: &TestClient, bytes: usize) -> Vec<Error> {
     panic!("the store is never full");
 }
 
-fn check(refused: &[Error], log: &LogCollector) {
+fn check(refused: &[Error], log: &LogCatcher) {
     for error in refused {
         assert!(error.kind.is_overloaded(), "{error:?}");
         assert!(error.message.contains("full"), "{}", error.message);
@@ -98,7 +59,7 @@ fn check(refused: &[Error], log: &LogCollector) {
 
 #[tokio::test(start_paused = true)]
 async fn a_full_store_is_logged_once_in_a_while() {
-    let log = LogCollector::start();
+    let log = LogCatcher::on_all_threads(Level::WARN);
     let tasks = Arc::new(MemoryRecords::new(3, 1024 * 1024));
     let stores = memory_stores().tasks(tasks);
     let client = server(&stores, &Arc::new(Semaphore::new(0)));
@@ -107,7 +68,7 @@ async fn a_full_store_is_logged_once_in_a_while() {
 
 #[tokio::test]
 async fn a_full_disk_rejects_tasks_until_there_is_room() {
-    let log = LogCollector::start();
+    let log = LogCatcher::on_all_threads(Level::WARN);
     let file = std::env::temp_dir().join(format!("wharf-full-{}.db", std::process::id()));
     // A file that may not grow fails like one on a full disk, on every system.
     let url = format!("sqlite:{}?max_bytes=600000&synchronous=normal", file.display());

@@ -169,7 +169,10 @@ fn a_missing_extension_is_logged_with_its_type_and_handler() {
     assert_eq!(error.kind, ErrorKind::InternalError);
     assert!(!error.message.contains("Tenant"), "{error}");
     let all = record.0.lock().unwrap().join("|");
-    assert!(all.contains("handler=whose") && all.contains("Extension<it::tracing::Tenant>"), "{all}");
+    assert!(
+        all.contains("handler=whose") && all.contains("Extension<it::tracing::Tenant>"),
+        "{all}"
+    );
 }
 
 #[test]

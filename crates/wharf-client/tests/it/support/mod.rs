@@ -16,20 +16,9 @@ use wharf_client::{
 use wharf_model::{
     BoxFuture, CacheHint, Discovery, Error, HeaderParams, Implementation, InputMode, InputRequired,
     LogLevel, Method, Notification, Outbox, Outcome, Page, PageBody, Reply, Request, Service,
-    TaskRequest, Timer, ToolInfo,
+    TaskRequest, ToolInfo,
 };
-
-pub(crate) struct TokioTimer;
-
-impl Timer for TokioTimer {
-    fn now(&self) -> Instant {
-        tokio::time::Instant::now().into_std()
-    }
-
-    fn sleep_until(&self, deadline: Instant) -> BoxFuture<()> {
-        Box::pin(tokio::time::sleep_until(deadline.into()))
-    }
-}
+use wharf_testbed::TokioTimer;
 
 /// A request that the transport received.
 #[derive(Clone, Debug)]
