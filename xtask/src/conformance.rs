@@ -55,12 +55,17 @@ const AUTHORIZATION_SETS: [ScenarioSet; 2] = [
     ScenarioSet { name: "2026-07-28", scenarios: 2 },
 ];
 
+/// Builds the programs under test.
+pub(crate) fn build(workspace: &Workspace) -> Result<(), String> {
+    workspace.cargo(
+        "build --workspace --all-features --bin everything-server --bin everything-client --bin everything-authority",
+    )
+}
+
 pub(crate) fn run(workspace: &Workspace) -> Result<(), String> {
     let home = workspace.target.join("conformance");
     let suite = Suite::install(workspace, &home)?;
-    workspace.cargo(
-        "build --workspace --all-features --bin everything-server --bin everything-client --bin everything-authority",
-    )?;
+    build(workspace)?;
     remove_directory(&suite.results)?;
     let mut report = Report::default();
     let mut server = ServerProcess::start(&workspace.program("everything-server"), SERVE_ARGS)?;

@@ -10,6 +10,7 @@ mod node;
 mod redis;
 mod sqlite;
 mod stage;
+mod tests;
 mod tidy;
 mod workspace;
 
@@ -35,8 +36,8 @@ const TASKS: &[Task] = &[
             stage::CLIPPY,
             stage::FOREIGN,
             stage::REDIS,
+            stage::TEST_BUILD,
             stage::TESTS,
-            stage::CONFORMANCE,
             stage::DOC_TESTS,
             stage::DOCS,
         ],

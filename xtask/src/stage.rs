@@ -1,6 +1,6 @@
 //! Stages of the tasks.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::bench;
 use crate::conformance;
@@ -9,6 +9,7 @@ use crate::foreign;
 use crate::fuzz;
 use crate::redis;
 use crate::sqlite;
+use crate::tests;
 use crate::tidy;
 use crate::workspace::Workspace;
 
@@ -62,8 +63,14 @@ pub(crate) const SQLITE: Stage = Stage {
     advice: "change the version range of rusqlite in Cargo.toml, or the code of the store, so that every version builds",
 };
 
-pub(crate) const TESTS: Stage =
-    Stage { name: "tests", run: tests, advice: "fix the failed tests above" };
+pub(crate) const TEST_BUILD: Stage =
+    Stage { name: "test build", run: tests::build, advice: "fix the errors printed above" };
+
+pub(crate) const TESTS: Stage = Stage {
+    name: "tests and conformance",
+    run: tests::run,
+    advice: "fix the failed tests and scenarios above (`cargo xtask conformance` runs the scenarios alone)",
+};
 
 pub(crate) const CONFORMANCE: Stage = Stage {
     name: "conformance",
@@ -79,7 +86,13 @@ pub(crate) const DOC_TESTS: Stage = Stage {
 
 pub(crate) const DOCS: Stage = Stage {
     name: "documentation",
-    run: |workspace| workspace.cargo("doc --no-deps --workspace --all-features"),
+    run: |workspace| {
+        let crates = workspace.published_crates()?;
+        workspace.cargo(&format!(
+            "doc --no-deps --all-features --package {}",
+            crates.join(" --package ")
+        ))
+    },
     advice: "fix the rustdoc warnings printed above",
 };
 
@@ -92,25 +105,29 @@ pub(crate) const FUZZ: Stage = Stage {
     advice: "see `fuzz/README.md` for how to repeat an input and to keep it as a seed",
 };
 
-/// Runs the stages in turn and stops at the first that fails.
+/// Runs the stages in turn, stops at the first that fails, and prints the time of each.
 pub(crate) fn run(stages: &[Stage], workspace: &Workspace) -> Result<(), String> {
-    let start = Instant::now();
+    let mut times = Vec::new();
+    let mut result = Ok(());
     for stage in stages {
         println!("== {}", stage.name);
         let began = Instant::now();
-        (stage.run)(workspace)
-            .map_err(|why| format!("{} failed: {why}; {}", stage.name, stage.advice))?;
-        println!("== {}: {:.1} s", stage.name, began.elapsed().as_secs_f32());
+        result = (stage.run)(workspace)
+            .map_err(|why| format!("{} failed: {why}; {}", stage.name, stage.advice));
+        times.push((stage.name, began.elapsed()));
+        if result.is_err() {
+            break;
+        }
     }
-    println!("== passed: {:.1} s", start.elapsed().as_secs_f32());
-    Ok(())
+    print_times(&times, if result.is_ok() { "passed" } else { "failed" });
+    result
 }
 
-fn tests(workspace: &Workspace) -> Result<(), String> {
-    if workspace.has_cargo("nextest") {
-        return workspace.cargo("nextest run --workspace --all-features");
+fn print_times(times: &[(&str, Duration)], end: &str) {
+    println!();
+    for (stage, time) in times {
+        println!("{stage:<24}{:>8.1} s", time.as_secs_f32());
     }
-    println!("cargo-nextest is missing: running the tests with `cargo test`, which is slower");
-    println!("(to install it: `cargo install cargo-nextest --locked`)");
-    workspace.cargo("test --workspace --all-features --lib --bins --tests --examples")
+    let sum: Duration = times.iter().map(|row| row.1).sum();
+    println!("{end:<24}{:>8.1} s", sum.as_secs_f32());
 }

@@ -1,9 +1,12 @@
 //! Paths of the workspace, and running programs in it.
 
 use std::env;
+use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+
+use crate::files::read;
 
 pub(crate) struct Workspace {
     pub(crate) root: PathBuf,
@@ -31,6 +34,15 @@ impl Workspace {
         run(self.command().args(arguments.split(' ')))
     }
 
+    /// Names of the packages in `crates`.
+    pub(crate) fn published_crates(&self) -> Result<Vec<String>, String> {
+        let home = self.root.join("crates");
+        let entries =
+            fs::read_dir(&home).map_err(|e| format!("cannot read {}: {e}", home.display()))?;
+        let manifests = entries.flatten().map(|entry| entry.path().join("Cargo.toml"));
+        manifests.filter(|path| path.exists()).map(|path| package_name(&path)).collect()
+    }
+
     /// Path of a program in the debug profile.
     pub(crate) fn program(&self, name: &str) -> PathBuf {
         self.target.join("debug").join(name).with_extension(env::consts::EXE_EXTENSION)
@@ -56,6 +68,12 @@ impl Workspace {
             .env("RUSTDOCFLAGS", "-D warnings");
         command
     }
+}
+
+fn package_name(manifest: &Path) -> Result<String, String> {
+    let text = read(manifest)?;
+    let name = text.lines().find_map(|line| line.strip_prefix("name = \"")?.strip_suffix('"'));
+    name.map(str::to_owned).ok_or_else(|| format!("{} has no name", manifest.display()))
 }
 
 /// Runs a program with inherited stdout and stderr.

@@ -3,12 +3,7 @@
 #![cfg(all(feature = "http", unix))]
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::{
-    fmt,
-    os::fd::AsRawFd,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{os::fd::AsRawFd, sync::Arc, time::Duration};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::{
@@ -16,12 +11,9 @@ use tokio::{
     net::{TcpListener, TcpStream},
     time::{sleep, timeout},
 };
-use tracing::{
-    Event, Level, Metadata, Subscriber,
-    field::{Field, Visit},
-    span,
-};
+use tracing::Level;
 use wharf_model::{BoxFuture, Deadlines, Implementation, Outbox, Outcome, Reply, Request, Service};
+use wharf_testbed::LogCatcher;
 use wharf_transport::{
     ServerContext, Shutdown,
     server::http::{Http, HttpService, serve},
@@ -29,39 +21,6 @@ use wharf_transport::{
 use wharf_wire::ServerProtocol;
 
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Records every error event as text.
-#[derive(Clone, Default)]
-struct ErrorRecorder(Arc<Mutex<Vec<String>>>);
-
-struct FieldVisitor(String);
-
-impl Visit for FieldVisitor {
-    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.0 += &format!(" {field}={value:?}");
-    }
-}
-
-impl Subscriber for ErrorRecorder {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.target().starts_with("wharf_transport") && *metadata.level() == Level::ERROR
-    }
-
-    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
-        span::Id::from_u64(1)
-    }
-
-    fn event(&self, event: &Event<'_>) {
-        let mut line = FieldVisitor(String::new());
-        event.record(&mut line);
-        self.0.lock().unwrap().push(line.0);
-    }
-
-    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
-    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
-    fn enter(&self, _: &span::Id) {}
-    fn exit(&self, _: &span::Id) {}
-}
 
 struct NowService;
 
@@ -82,8 +41,7 @@ async fn status(stream: &mut TcpStream) -> u16 {
 
 #[tokio::test]
 async fn a_shortage_of_descriptors_is_logged_and_reported() {
-    let record = ErrorRecorder::default();
-    tracing::subscriber::set_global_default(record.clone()).unwrap();
+    let log = LogCatcher::on_all_threads(Level::ERROR);
     let host = ServerContext::new(
         Arc::new(ServerProtocol::new(Implementation::new("toy", "1"))),
         NowService,
@@ -106,7 +64,7 @@ async fn a_shortage_of_descriptors_is_logged_and_reported() {
     let current = Some(u64::try_from(last).unwrap() + 5);
     setrlimit(Resource::Nofile, Rlimit { current, ..before }).unwrap();
     let logged = async {
-        while record.0.lock().unwrap().is_empty() {
+        while log.lines().is_empty() {
             sleep(Duration::from_millis(10)).await;
         }
     };
@@ -114,7 +72,7 @@ async fn a_shortage_of_descriptors_is_logged_and_reported() {
     assert_eq!(status(&mut known).await, 503);
     // Accepting is retried, and the error is not logged each time.
     sleep(Duration::from_millis(500)).await;
-    let lines = record.0.lock().unwrap().clone();
+    let lines = log.lines();
     assert_eq!(lines.len(), 1, "{lines:?}");
     assert!(lines[0].contains("ulimit -n") && lines[0].contains("connections"), "{lines:?}");
     assert_eq!(status(&mut known).await, 503);

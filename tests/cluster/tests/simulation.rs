@@ -1,5 +1,5 @@
-//! The lease and delivery protocol of tasks, simulated. `SEED=7` runs one seed and tells all of it;
-//! `WHARF_SEEDS=10000` runs more of them than the usual thousand.
+//! The lease and delivery protocol of tasks, simulated. `SEED=7` runs one seed and prints its story; `WHARF_SEEDS=10000` runs
+//! more seeds than the usual 250, and `WHARF_FIRST_SEED=0` begins at this seed instead of a random one.
 //!
 //! Each seed has a process of its own: a second simulation in the same process was seen to differ
 //! from the first, by some state below us that is not reset.
@@ -7,6 +7,7 @@
 
 use std::{
     env,
+    hash::{BuildHasher, Hasher, RandomState},
     process::Command,
     sync::atomic::{AtomicU64, Ordering},
     thread,
@@ -14,11 +15,20 @@ use std::{
 
 use wharf_cluster_tests::{history::TaskTally, sim};
 
+/// Number of seeds of a usual run: a minute on two cores.
+const SEEDS: u64 = 250;
+/// First seeds are chosen below this number.
+const SEED_RANGE: u64 = 1_000_000_000;
 /// Marks the line with the tally in the output of a seed.
 const TALLY: &str = "tally: ";
 
 fn number(name: &str) -> Option<u64> {
     env::var(name).ok()?.parse().ok()
+}
+
+/// Returns a number that differs from run to run.
+fn random() -> u64 {
+    RandomState::new().build_hasher().finish()
 }
 
 /// Runs the seed named in the environment, if this process was started for one.
@@ -63,13 +73,18 @@ fn task_guarantees_hold_under_injected_faults() {
     if run_seed() {
         return;
     }
-    let seeds = number("WHARF_SEEDS").unwrap_or(1000);
-    let next = AtomicU64::new(0);
+    let seeds = number("WHARF_SEEDS").unwrap_or(SEEDS);
+    // Every run looks at other seeds than the last one.
+    let first = number("WHARF_FIRST_SEED").unwrap_or_else(|| random() % SEED_RANGE);
+    let end = first + seeds;
+    println!("seeds {first} to {}; these again: WHARF_FIRST_SEED={first}", end - 1);
+    println!("more seeds: WHARF_SEEDS=10000; one with its story: SEED={first}");
+    let next = AtomicU64::new(first);
     let work = || {
         let (mut sum, mut failed) = (TaskTally::default(), 0);
         loop {
             let seed = next.fetch_add(1, Ordering::Relaxed);
-            if seed >= seeds {
+            if seed >= end {
                 return (sum, failed);
             }
             let (is_well, story) = tell(seed);

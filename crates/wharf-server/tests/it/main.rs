@@ -1,0 +1,39 @@
+//! Tests of the router through its public API, in one binary.
+#![allow(clippy::unwrap_used)]
+
+mod build;
+mod cluster;
+mod context;
+mod context_blocking;
+mod context_progress;
+mod context_steps;
+mod context_support;
+mod execution;
+mod fairness;
+mod hostile_input;
+mod json_value_limit;
+mod limits;
+mod listen;
+mod lists;
+mod param_headers;
+mod primitives;
+mod resources;
+mod state_encryption;
+mod support;
+mod task_support;
+mod tasks;
+mod tasks_chaos;
+mod tasks_clock;
+mod tasks_enabled_later;
+mod tasks_fairness;
+mod tasks_full;
+mod tasks_limits;
+mod tasks_memory_share;
+mod tasks_promotion;
+mod tasks_recovery;
+mod tasks_shutdown;
+mod tasks_unclaimed;
+mod tasks_without_runtime;
+mod template;
+mod tools;
+mod tracing;

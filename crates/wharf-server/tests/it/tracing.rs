@@ -1,0 +1,200 @@
+//! Trace output of calls, and the data it must not contain.
+
+use std::{
+    fmt,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+    task::Poll,
+};
+
+use crate::support::*;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use tracing::{
+    Metadata, Subscriber,
+    field::{Field, Visit},
+    span,
+};
+use wharf_model::{ErrorKind, Event, ToolResult};
+use wharf_server::{Args, Extension, Resource, Router, Tool, ToolError, Tracing};
+
+/// Collects every span and event as text.
+#[derive(Clone, Default)]
+struct TraceCollector(Arc<Mutex<Vec<String>>>, Arc<AtomicU64>);
+
+struct LogLine(String);
+
+impl Visit for LogLine {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.0 += &format!(" {field}={value:?}");
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.0 += &format!(" {field}={value}");
+    }
+}
+
+impl Subscriber for TraceCollector {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target().starts_with("wharf_server")
+    }
+
+    fn new_span(&self, span: &span::Attributes<'_>) -> span::Id {
+        let mut line = LogLine(format!("span {}", span.metadata().name()));
+        span.record(&mut line);
+        self.0.lock().unwrap().push(line.0);
+        span::Id::from_u64(self.1.fetch_add(1, Ordering::SeqCst) + 1)
+    }
+
+    fn record(&self, _: &span::Id, values: &span::Record<'_>) {
+        let mut line = LogLine("record".into());
+        values.record(&mut line);
+        self.0.lock().unwrap().push(line.0);
+    }
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        let mut line = LogLine("event".into());
+        event.record(&mut line);
+        self.0.lock().unwrap().push(line.0);
+    }
+
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+    fn enter(&self, _: &span::Id) {}
+    fn exit(&self, _: &span::Id) {}
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[allow(dead_code)]
+struct Login {
+    password: String,
+}
+
+#[test]
+fn one_span_a_call_with_clean_names_and_no_arguments() {
+    let router = Router::builder()
+        .add(Tool::new("login", async |_: Args<Login>| "welcome"))
+        .layer(Tracing)
+        .build()
+        .unwrap();
+    let record = TraceCollector::default();
+    tracing::subscriber::with_default(record.clone(), || {
+        now(&router, call("login", r#"{"password":"hunter2"}"#));
+        now(&router, call("login", r#"{"password":["hunter2"]}"#));
+        now(&router, call("evil\r\n\u{1b}[31m\u{202e}name", "{}"));
+    });
+    let lines = record.0.lock().unwrap().clone();
+    let all = lines.join("|");
+    assert_eq!(lines.iter().filter(|line| line.starts_with("span")).count(), 3, "{lines:#?}");
+    assert!(lines[0].contains("method=tools/call target=login"), "{lines:#?}");
+    assert!(lines.contains(&"record outcome=complete".to_owned()), "{lines:#?}");
+    assert!(lines.contains(&"record outcome=invalid_tool_arguments".to_owned()), "{lines:#?}");
+    assert!(lines.contains(&"record outcome=tool_not_found".to_owned()), "{lines:#?}");
+    assert!(!all.contains("hunter2") && !all.contains("welcome"), "{all}");
+    assert!(!all.contains(['\r', '\n', '\u{1b}', '\u{202e}']), "{all:?}");
+}
+
+fn boom() -> String {
+    panic!("hunter2\n")
+}
+
+#[test]
+fn a_panic_is_logged_as_the_end_of_its_call() {
+    let router = Router::builder()
+        .add(Tool::new("later", async || {
+            tokio::task::yield_now().await;
+            boom()
+        }))
+        .add(Tool::inline("at-once", boom))
+        .add(Resource::new("x:broken", async || boom()))
+        .layer(Tracing)
+        .build()
+        .unwrap();
+    let calls = [
+        (call("later", "{}"), "method=tools/call target=later"),
+        (call("at-once", "{}"), "method=tools/call target=at-once"),
+        (read("x:broken"), "method=resources/read target=x:broken"),
+    ];
+    for (request, about) in calls {
+        let record = TraceCollector::default();
+        let outcome = tracing::subscriber::with_default(record.clone(), || {
+            let mut active_call = start_without_runtime(&router, request);
+            loop {
+                if let Poll::Ready(Event::Done(outcome)) = poll(&mut active_call) {
+                    break outcome;
+                }
+            }
+        });
+        assert!(!format!("{outcome:?}").contains("hunter2"), "{outcome:?}");
+        let lines = record.0.lock().unwrap().clone();
+        let ends: Vec<_> = lines.iter().filter(|line| line.starts_with("event")).collect();
+        let [end] = ends[..] else { panic!("one line, not {ends:#?}") };
+        assert!(end.contains("message=call finished outcome=panicked"), "{end}");
+        assert!(end.contains(about) && end.contains("panic=hunter2\u{fffd}"), "{end}");
+        assert!(lines.contains(&"record outcome=panicked".to_owned()), "{lines:#?}");
+    }
+}
+
+#[test]
+fn an_invalid_result_is_logged_without_its_values() {
+    let schema = serde_json::json!({
+        "type": "object", "properties": {"token": {"type": "string", "maxLength": 3}},
+    });
+    let result = || ToolResult::json(&serde_json::json!({"token": "hunter2\r\n"})).unwrap();
+    let tool = Tool::inline("leak", result).output_schema(schema);
+    let router = Router::builder().add(tool).build().unwrap();
+    let record = TraceCollector::default();
+    tracing::subscriber::with_default(record.clone(), || {
+        assert_eq!(kind(now(&router, call("leak", "{}"))), ErrorKind::OutputSchemaMismatch);
+    });
+    let all = record.0.lock().unwrap().join("|");
+    assert!(all.contains("tool=leak") && all.contains("`token`"), "{all}");
+    assert!(!all.contains("hunter2") && !all.contains(['\r', '\n']), "{all:?}");
+}
+
+#[derive(Clone)]
+struct Tenant;
+
+#[test]
+fn a_missing_extension_is_logged_with_its_type_and_handler() {
+    let router = Router::builder()
+        .add(Tool::inline("whose", |_: Extension<Tenant>| "mine"))
+        .build()
+        .unwrap();
+    let record = TraceCollector::default();
+    let error = tracing::subscriber::with_default(record.clone(), || {
+        error(now(&router, call("whose", "{}")))
+    });
+    assert_eq!(error.kind, ErrorKind::InternalError);
+    assert!(!error.message.contains("Tenant"), "{error}");
+    let all = record.0.lock().unwrap().join("|");
+    assert!(
+        all.contains("handler=whose") && all.contains("Extension<it::tracing::Tenant>"),
+        "{all}"
+    );
+}
+
+#[test]
+fn the_cause_of_a_resource_failure_is_logged_only() {
+    fn secret() -> Result<&'static str, std::num::ParseIntError> {
+        "hunter2".parse::<u8>().map(|_| "never")
+    }
+    fn told() -> Result<&'static str, ToolError> {
+        Ok(secret()?)
+    }
+    let router = Router::builder()
+        .add(Resource::inline("x:std", secret))
+        .add(Resource::inline("x:tool", told))
+        .build()
+        .unwrap();
+    for uri in ["x:std", "x:tool"] {
+        let record = TraceCollector::default();
+        let error =
+            tracing::subscriber::with_default(record.clone(), || error(now(&router, read(uri))));
+        assert_eq!(error.kind, ErrorKind::InternalError);
+        assert!(!error.message.contains("digit"), "{error}");
+        let all = record.0.lock().unwrap().join("|");
+        assert!(all.contains("invalid digit found in string"), "{all}");
+    }
+}
