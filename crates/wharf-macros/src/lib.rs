@@ -21,9 +21,9 @@ mod docs;
 mod errors;
 mod expand;
 mod options;
+mod parameter_types;
 mod task;
 mod template;
-mod types;
 
 use std::fmt;
 

@@ -12,7 +12,7 @@
 
 #[cfg(feature = "server")]
 pub mod server;
-mod shutdown;
+mod shutdown_signal;
 #[cfg(feature = "http")]
 pub(crate) mod task_set;
 mod timer;
@@ -26,5 +26,5 @@ pub use crate::server::{
     jsonl::serve_lines,
     single_message::{MessageReplies, ReplyMessage},
 };
-pub use shutdown::Shutdown;
+pub use shutdown_signal::Shutdown;
 pub use timer::{ThreadTimer, TokioTimer};

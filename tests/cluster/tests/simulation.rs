@@ -12,7 +12,7 @@ use std::{
     thread,
 };
 
-use wharf_cluster_tests::{history::TaskTally, sim};
+use wharf_cluster_tests::{sim, task_history::TaskTally};
 
 /// Marks the line with the tally in the output of a seed.
 const TALLY: &str = "tally: ";

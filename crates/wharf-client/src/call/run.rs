@@ -13,9 +13,9 @@ use crate::{
     cache::tool_schemas,
     call::{
         any_method,
-        attempt::{CallerEvents, RequestAttempt},
         builder::{CallHooks, CallKind, CallResult},
         deadline,
+        events::{CallerEvents, RequestAttempt},
         request::{CallSpec, RetryParams},
         url_elicitation,
     },

@@ -5,7 +5,7 @@
 //! without I/O, and its storage. `scheduler/` claims due tasks in this process, and `run/` executes
 //! one. All of it is reached through `runtime.rs`, and only if the server enables tasks.
 
-mod cancel_unclaimed;
+mod cancel_undelivered;
 pub(crate) mod create;
 mod handle;
 pub(crate) mod memory_budget;

@@ -3,20 +3,20 @@
 //! A schema only tests for a match. All alternatives are therefore followed at once, one character
 //! at a time. The number of steps is at most the pattern's size times the text's length, and is
 //! limited by the step budget. Patterns of at most 64 characters and sets, as most are, have a faster
-//! search of their own (`positions`).
+//! search of their own (`match_small`).
 //!
 //! No crate offers this: `regex` has another syntax and no look-around, `regress` and `fancy-regex`
 //! backtrack, and none of them can be stopped after a number of steps. These are 900 lines.
 
+mod compile;
+mod match_small;
 mod parse;
-mod positions;
-mod program;
 mod property;
 mod set;
 
 use std::fmt;
 
-use program::{PatternOp, Program};
+use compile::{PatternOp, Program};
 
 use crate::validate::step_budget::{StepBudget, StopReason};
 
