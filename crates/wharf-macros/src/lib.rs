@@ -16,6 +16,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod args;
+mod arguments_struct;
 mod check;
 mod docs;
 mod errors;

@@ -5,6 +5,7 @@ mod address_class;
 mod connect;
 mod error;
 mod request;
+mod ssrf_check;
 mod target_url;
 mod tls;
 

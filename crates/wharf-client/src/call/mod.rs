@@ -8,5 +8,6 @@ pub(crate) mod events;
 pub(crate) mod options;
 pub(crate) mod request;
 pub(crate) mod result;
+pub(crate) mod retry;
 pub(crate) mod run;
 pub(crate) mod url_elicitation;

@@ -18,6 +18,7 @@ pub(crate) mod runtime;
 pub(crate) mod scheduler;
 pub(crate) mod storage;
 pub(crate) mod subscription;
+mod ttl;
 mod wakeup;
 
 pub use self::{
