@@ -18,8 +18,8 @@ use crate::{
     ClientHandle,
     cache::server_state::ServerState,
     call::{
-        attempt::{MAX_EVENTS_PER_POLL, refuse_here},
         deadline,
+        events::{MAX_EVENTS_PER_POLL, refuse_here},
         request::CallSpec,
     },
 };

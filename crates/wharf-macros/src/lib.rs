@@ -16,14 +16,15 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod args;
+mod arguments_struct;
 mod check;
 mod docs;
 mod errors;
 mod expand;
 mod options;
+mod parameter_types;
 mod task;
 mod template;
-mod types;
 
 use std::fmt;
 

@@ -5,11 +5,11 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+pub mod client_output_validator;
 pub mod elicitation_form;
-pub mod header;
+pub mod header_annotations;
 pub mod lenient_json;
 pub mod param_headers;
 pub mod problems;
 pub mod schema_limits;
-pub mod tool_output;
 pub mod validate;

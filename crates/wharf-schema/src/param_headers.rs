@@ -12,7 +12,7 @@ use serde::{
 use serde_json::{Number, Value, value::RawValue};
 use wharf_model::{Error, HeaderParams};
 
-use crate::header::ANNOTATION;
+use crate::header_annotations::ANNOTATION;
 
 /// Parameters of a tool that are mirrored into `Mcp-Param-*` headers: the properties of its input
 /// schema with an `x-mcp-header` annotation, as a tree of names.

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 use wharf_schema::{
-    tool_output::{OutputValidator, Validity},
+    client_output_validator::{OutputValidator, Validity},
     validate::Schema,
 };
 

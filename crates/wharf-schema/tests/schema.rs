@@ -3,10 +3,10 @@
 
 use serde_json::{Map, Value, json};
 use wharf_schema::{
-    elicitation_form, header,
+    client_output_validator::{OutputValidator, Validity},
+    elicitation_form, header_annotations,
     param_headers::ParamHeaders,
     schema_limits::{self, SchemaLimits, SchemaProblem},
-    tool_output::{OutputValidator, Validity},
     validate::Schema,
 };
 
@@ -239,7 +239,7 @@ fn encoded_param_headers_pass_the_server_check() {
         json!({"type": "object", "properties": {"on": {"type": "boolean", "x-mcp-header": "On"}}});
     let schema = json!({"type": "object", "properties": {"deep": deep,
         "n": {"type": "integer", "x-mcp-header": "N"}, "s": {"type": "string", "x-mcp-header": "S"}}});
-    assert!(header::problems(&schema, 64).is_empty());
+    assert!(header_annotations::problems(&schema, 64).is_empty());
     let headers = ParamHeaders::of(&schema, 64);
     for arguments in [
         "{}",

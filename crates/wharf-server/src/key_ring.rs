@@ -22,7 +22,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use wharf_model::{Error, ErrorKind, StateCipher};
 
-use crate::{owner_only_file::read_private, random};
+use crate::{random, secret_file::read_private};
 
 const FORMAT_VERSION: u8 = 1;
 const KEY_BYTES: usize = 32;

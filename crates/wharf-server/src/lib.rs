@@ -33,15 +33,15 @@ mod key_ring;
 mod limits;
 mod middleware;
 mod notifications;
-mod owner_only_file;
 mod primitives;
 mod random;
 mod router;
 mod schema;
+mod secret_file;
 mod tasks;
 mod testing;
 
-use wharf_schema::{header, lenient_json, param_headers};
+use wharf_schema::{header_annotations, lenient_json, param_headers};
 
 #[cfg(feature = "tower")]
 pub use crate::middleware::{TowerLayer, TowerNext};
@@ -61,12 +61,12 @@ pub use crate::{
         tool_error::{IntoToolError, ToolError},
     },
     key_ring::*,
-    owner_only_file::read_private,
     primitives::{prompt::Prompt, resource::Resource, tool::Tool, uri_template::*},
     router::{
         access::{Access, Item},
         registry::Registry,
     },
+    secret_file::read_private,
 };
 pub use crate::{
     builder::{Part, PromptFn, ResourceFn, RouterBuilder, ToolFn},

@@ -15,7 +15,7 @@
 pub mod fuzzing;
 #[cfg(feature = "server")]
 pub mod server;
-mod shutdown;
+mod shutdown_signal;
 #[cfg(feature = "http")]
 pub(crate) mod task_set;
 mod timer;
@@ -29,5 +29,5 @@ pub use crate::server::{
     jsonl::serve_lines,
     single_message::{MessageReplies, ReplyMessage},
 };
-pub use shutdown::Shutdown;
+pub use shutdown_signal::Shutdown;
 pub use timer::{ThreadTimer, TokioTimer};

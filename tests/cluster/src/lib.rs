@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 #![allow(missing_docs, unreachable_pub, reason = "nobody else uses it")]
 
-pub mod history;
+pub mod change_history;
 pub mod load;
 pub mod node_group;
 pub mod processes;
@@ -12,5 +12,5 @@ pub mod random;
 pub mod sim;
 pub mod sse;
 pub mod stream;
-pub mod watch;
+pub mod task_history;
 pub mod work;

@@ -14,10 +14,10 @@ use tokio::{
 };
 
 use crate::{
-    history::{History, JournalEntry},
     processes::{NodePlan, NodeProcess, TestDirectory},
     proxy::Proxy,
     random::SeededRandom,
+    task_history::{History, JournalEntry},
 };
 
 /// Nodes behind a balancer, on one store. Clones share the cluster.

@@ -12,8 +12,8 @@ use wharf::prelude::*;
 use wharf_server::{Args, ClientRequestError, TaskMode, Tool};
 
 use crate::{
-    history::{TaskEvent, WorkResult},
     random::SeededRandom,
+    task_history::{TaskEvent, WorkResult},
 };
 
 /// Journal that tools write before an effect counts as done.

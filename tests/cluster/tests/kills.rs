@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use wharf_cluster_tests::{
-    history::TaskTally,
     load::Load,
     node_group::TestCluster,
     processes::{RedisProcess, TestDirectory},
     stream::LegacySession,
+    task_history::TaskTally,
 };
 
 const NODE: &str = env!("CARGO_BIN_EXE_cluster-node");

@@ -7,12 +7,12 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use wharf::{Client, Era, ErrorKind};
 use wharf_cluster_tests::{
-    history::TaskTally,
     load::Load,
     node_group::TestCluster,
     processes::RedisProcess,
     proxy::{Proxy, WireState},
     stream::{self, LegacySession},
+    task_history::TaskTally,
     work::WorkArgs,
 };
 

@@ -13,7 +13,7 @@ use std::{
     thread,
 };
 
-use wharf_cluster_tests::{history::TaskTally, sim};
+use wharf_cluster_tests::{sim, task_history::TaskTally};
 
 /// Number of seeds of a usual run: a minute on two cores.
 const SEEDS: u64 = 250;

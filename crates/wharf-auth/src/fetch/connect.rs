@@ -15,7 +15,8 @@ use tokio::{
 use wharf_model::BoxFuture;
 
 use crate::fetch::{
-    AddressClass, FetchError, address_class,
+    FetchError,
+    ssrf_check::forbidden,
     target_url::{TargetHost, TargetUrl},
     tls::TlsSettings,
 };
@@ -135,27 +136,6 @@ impl Connector {
             None => Ok(addresses),
         }
     }
-
-    fn is_allowed(&self, host: &TargetHost, address: &SocketAddr) -> bool {
-        match address_class(address.ip()) {
-            AddressClass::Public => true,
-            AddressClass::Loopback => self.loopback && (self.private || host.is_loopback()),
-            AddressClass::Private => self.private,
-            AddressClass::Reserved => false,
-        }
-    }
-}
-
-fn forbidden(target: &TargetUrl, address: &SocketAddr) -> FetchError {
-    let what = match address_class(address.ip()) {
-        AddressClass::Loopback => "this machine",
-        AddressClass::Private => "a private network",
-        _ => "a reserved address",
-    };
-    FetchError::Forbidden(format!(
-        "{target} was not requested: it leads to {what} ({}), which SSRF protection rejects; allow private addresses only for hosts that you trust",
-        address.ip()
-    ))
 }
 
 /// Connects to the first address that responds. A name may have addresses that are down.

@@ -1,10 +1,11 @@
 //! HTTP requests to URLs that a remote party chose, with protection against SSRF: private addresses are
 //! rejected, and time, size and redirects are bounded.
 
-mod address;
+mod address_class;
 mod connect;
 mod error;
 mod request;
+mod ssrf_check;
 mod target_url;
 mod tls;
 
@@ -20,7 +21,7 @@ use tokio::time::timeout;
 use url::form_urlencoded;
 
 pub use self::{
-    address::{AddressClass, address_class},
+    address_class::{AddressClass, address_class},
     error::FetchError,
 };
 use crate::fetch::{connect::Connector, target_url::TargetUrl};

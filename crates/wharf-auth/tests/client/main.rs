@@ -2,12 +2,12 @@
 #![allow(unreachable_pub, reason = "nothing outside a test reaches into it")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod authorization_code;
 mod challenges;
+mod grants_without_user;
 mod hostile;
 mod issuers;
-mod people;
-mod programs;
 mod proofs;
+mod renewal_and_logout;
 mod resources;
 mod stage;
-mod staying;

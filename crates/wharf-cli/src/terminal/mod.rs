@@ -7,7 +7,7 @@ mod invisible;
 mod locale;
 mod stderr;
 mod table;
-mod text;
+mod width;
 
 use std::io::{self, IsTerminal};
 
@@ -19,7 +19,7 @@ pub(crate) use dialog::Script;
 pub(crate) use dialog::{Dialog, Terminal};
 pub(crate) use locale::{ellipsis, shown as as_shown};
 pub(crate) use table::table;
-pub(crate) use text::{bytes, columns, cut, labelled, width, wrap};
+pub(crate) use width::{bytes, columns, cut, labelled, width, wrap};
 
 /// True if a user can be prompted: prompts go to stderr, answers come from stdin.
 pub(crate) fn is_interactive() -> bool {

@@ -2,7 +2,7 @@
 
 use super::{
     Paint,
-    text::{width, wrap},
+    width::{width, wrap},
 };
 
 /// Space between two columns.

@@ -10,9 +10,9 @@ use wharf_model::{
     Error, ErrorKind, HeaderParams, JsonText, LazyJson, TaskSupport, ToolInfo, ToolResult, excerpt,
 };
 use wharf_schema::{
-    header,
+    client_output_validator::{OutputValidator, Validity},
+    header_annotations,
     param_headers::ParamHeaders,
-    tool_output::{OutputValidator, Validity},
 };
 
 /// Maximum depth to which schemas are read.
@@ -93,7 +93,7 @@ impl ToolTable {
 
 /// Returns whether a schema's text may contain `x-mcp-header` annotations, escaped or not.
 fn may_be_mirrored(schema: &str) -> bool {
-    schema.contains(header::ANNOTATION) || schema.contains('\\')
+    schema.contains(header_annotations::ANNOTATION) || schema.contains('\\')
 }
 
 /// Returns whether the tool's annotations declare it safe to call again.
@@ -116,7 +116,7 @@ impl KnownTool {
             true => {
                 // Parsed once and not stored: a list may have many schemas.
                 let schema = info.input_schema.read();
-                match header::problems(&schema, MAX_SCHEMA_DEPTH).into_iter().next() {
+                match header_annotations::problems(&schema, MAX_SCHEMA_DEPTH).into_iter().next() {
                     Some(problem) => Err(problem),
                     None => Ok(ParamHeaders::of(&schema, MAX_SCHEMA_DEPTH)),
                 }

@@ -18,7 +18,7 @@ use crate::{
     call::{
         deadline,
         request::{CallSpec, RetryParams},
-        run,
+        retry, run,
     },
     proxy::{
         progress_tokens::ProgressTokens, subscription::ProxySubscription,
@@ -165,7 +165,7 @@ impl ProxiedCall {
         }
         self.rounds += 1;
         if requests.is_empty() {
-            deadline::sleep(self.outbox.timer(), run::overload_delay(self.rounds - 1)).await;
+            deadline::sleep(self.outbox.timer(), retry::overload_delay(self.rounds - 1)).await;
             return Ok(Some(RetryParams { responses: None, state }));
         }
         let asked = requests.into_iter().map(|(key, ask)| {

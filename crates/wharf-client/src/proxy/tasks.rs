@@ -7,7 +7,7 @@ use wharf_model::{
 
 use crate::{
     ClientHandle,
-    call::attempt::CallEvents,
+    call::events::CallEvents,
     proxy::RepeatableRequest,
     server_requests::dispatch::AnswerError,
     task::{CancelOnDrop, FollowError, TaskDialect, TaskPoller, follow, request_mode},

@@ -18,8 +18,8 @@ use crate::ClientHandle;
 use crate::task::{poll, request_mode};
 use crate::{
     call::{
-        attempt::{CallEvents, RequestAttempt},
         deadline,
+        events::{CallEvents, RequestAttempt},
         request::{CallSpec, RetryParams},
         run,
     },

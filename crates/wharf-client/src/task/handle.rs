@@ -11,8 +11,8 @@ use wharf_model::{Error, ErrorKind, Task, TaskState, ToolResult};
 
 use super::{TaskChanges, TaskDialect, TaskPoller, follow, follow::start_fetch};
 use crate::call::{
-    attempt::CallerEvents,
     builder::{CallHooks, CallKind},
+    events::CallerEvents,
     request::object,
     result,
 };

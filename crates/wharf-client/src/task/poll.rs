@@ -14,8 +14,8 @@ use crate::task::{TaskDialect, request_mode};
 use crate::{
     ClientHandle,
     call::{
-        attempt::{MAX_EVENTS_PER_POLL, refuse_here},
         deadline,
+        events::{MAX_EVENTS_PER_POLL, refuse_here},
         request::CallSpec,
         run,
     },

@@ -7,7 +7,7 @@ use wharf_model::{Deadlines, Notification, PromptInfo, ResourceInfo, TemplateInf
 use crate::{
     builder::{Part, error::BuildError},
     handler::extract::Declaration,
-    header,
+    header_annotations,
     limits::CallLimits,
     param_headers::ParamHeaders,
     primitives::{
@@ -145,7 +145,7 @@ impl PartPreparer<'_> {
                  \"object\"` in your own schema",
             );
         }
-        for problem in header::problems(&info.input_schema, self.limits.schema_depth) {
+        for problem in header_annotations::problems(&info.input_schema, self.limits.schema_depth) {
             check.add(problem);
         }
         let validator = SchemaValidator::new((*info.input_schema).clone(), stricter_than_type);

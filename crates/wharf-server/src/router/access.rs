@@ -1,6 +1,13 @@
-//! Access control: which items a caller may see and use.
+//! Access control: which items a caller may see and use, and the scopes that it needs.
 
-use wharf_model::{Principal, PromptInfo, ResourceInfo, TemplateInfo, ToolInfo};
+use wharf_model::{
+    Error, ErrorKind, Principal, PromptInfo, Request, ResourceInfo, TemplateInfo, ToolInfo, Trusted,
+};
+
+use crate::router::{
+    catalog::{CatalogEntry, ListedItem},
+    state::ServerState,
+};
 
 /// Decides for each caller which items are listed and can be called.
 ///
@@ -54,5 +61,43 @@ impl<'a> Item<'a> {
             Item::Template(info) => &info.name,
             Item::Prompt(info) => &info.name,
         }
+    }
+}
+
+impl ServerState {
+    /// Returns whether the caller may see and use `item`.
+    pub(crate) fn allows(&self, request: &Request, item: Item<'_>) -> bool {
+        match &self.access {
+            None => true,
+            Some(access) => access.allows(request.principal(), item),
+        }
+    }
+
+    /// Returns the error for scopes that the caller lacks; `None` if it has all of them.
+    ///
+    /// Local callers need no scopes.
+    #[inline]
+    pub(crate) fn missing_scopes(&self, request: &Request, scopes: &[String]) -> Option<Error> {
+        if scopes.is_empty() { None } else { check_scopes(request, scopes) }
+    }
+
+    /// Returns whether `entry` is in the caller's lists.
+    pub(crate) fn is_visible<I: ListedItem>(
+        &self,
+        request: &Request,
+        entry: &CatalogEntry<I>,
+    ) -> bool {
+        self.allows(request, entry.info.item())
+            && self.missing_scopes(request, &entry.scopes).is_none()
+    }
+}
+
+#[cold]
+fn check_scopes(request: &Request, scopes: &[String]) -> Option<Error> {
+    match request.principal() {
+        Some(caller) if scopes.iter().all(|scope| caller.has_scope(scope)) => None,
+        Some(_) => Some(Error::insufficient_scope(scopes)),
+        None if request.scope.get::<Trusted>().is_some() => None,
+        None => Some(Error::new(ErrorKind::Unauthenticated)),
     }
 }

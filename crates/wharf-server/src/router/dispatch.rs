@@ -15,10 +15,10 @@ use crate::{
         string_args::StringArg,
     },
     lenient_json,
-    middleware::printable,
     primitives::completion::CompleterTable,
     router::{
         catalog::{CatalogEntry, CatalogLists, ListedItem},
+        check_output::check_output,
         state::ServerState,
     },
     schema::validator::SchemaValidator,
@@ -128,29 +128,6 @@ fn call<I: ListedItem>(
         outbox.set_deadlines(deadlines);
     }
     entry.endpoint.call(Incoming::new(request, outbox, server, input, Some(&entry.validator)))
-}
-
-/// Validates results against a hand-written output schema.
-fn check_output(call: BoxFuture<Outcome>, tool: Arc<CatalogEntry<ToolInfo>>) -> BoxFuture<Outcome> {
-    Box::pin(async move {
-        let outcome = call.await;
-        let (Outcome::Complete(Reply::Tool(result)), Some(validator)) =
-            (&outcome, &tool.extra.results)
-        else {
-            return outcome;
-        };
-        if result.is_error {
-            return outcome;
-        }
-        let problem = match &result.structured {
-            None => Some("there is no structured content".into()),
-            Some(json) => validator.check_json(json.get(), usize::MAX).err(),
-        };
-        let Some(problem) = problem else { return outcome };
-        let (tool, problem) = (&tool.info.name, printable(&problem));
-        tracing::error!(tool, problem, "result does not match its output schema");
-        Error::new(ErrorKind::OutputSchemaMismatch).into()
-    })
 }
 
 fn read_resource(

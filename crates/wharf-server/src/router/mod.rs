@@ -3,6 +3,7 @@
 pub(crate) mod access;
 pub(crate) mod caller_shares;
 pub(crate) mod catalog;
+pub(crate) mod check_output;
 pub(crate) mod concurrency;
 pub(crate) mod dispatch;
 pub(crate) mod pagination;

@@ -10,9 +10,8 @@ use foldhash::fast::RandomState;
 use hashbrown::HashMap;
 use serde_json::json;
 use wharf_model::{
-    CacheHint, Discovery, Error, ErrorKind, ListCapability, Meta, NonceStore, Request,
-    ResourcesCapability, ServerCapabilities, Service, StateCipher, Stores, TASKS_EXTENSION,
-    TaskSupport, Trusted,
+    CacheHint, Discovery, ListCapability, Meta, NonceStore, ResourcesCapability,
+    ServerCapabilities, Service, StateCipher, Stores, TASKS_EXTENSION, TaskSupport,
 };
 
 use crate::{
@@ -20,8 +19,8 @@ use crate::{
     limits::CallLimits,
     notifications::{SubscriptionTable, subscription_limits::SubscriptionLimits},
     router::{
-        access::{Access, Item},
-        catalog::{CatalogEntry, CatalogLists, CatalogSnapshot, ListedItem},
+        access::Access,
+        catalog::{CatalogLists, CatalogSnapshot},
         concurrency::ConcurrencyLimit,
         registry::Registry,
     },
@@ -67,32 +66,6 @@ impl ServerState {
         Registry::new(self.clone())
     }
 
-    /// Returns whether the caller may see and use `item`.
-    pub(crate) fn allows(&self, request: &Request, item: Item<'_>) -> bool {
-        match &self.access {
-            None => true,
-            Some(access) => access.allows(request.principal(), item),
-        }
-    }
-
-    /// Returns the error for scopes that the caller lacks; `None` if it has all of them.
-    ///
-    /// Local callers need no scopes.
-    #[inline]
-    pub(crate) fn missing_scopes(&self, request: &Request, scopes: &[String]) -> Option<Error> {
-        if scopes.is_empty() { None } else { check_scopes(request, scopes) }
-    }
-
-    /// Returns whether `entry` is in the caller's lists.
-    pub(crate) fn is_visible<I: ListedItem>(
-        &self,
-        request: &Request,
-        entry: &CatalogEntry<I>,
-    ) -> bool {
-        self.allows(request, entry.info.item())
-            && self.missing_scopes(request, &entry.scopes).is_none()
-    }
-
     /// Replaces the lists. `change` receives the next order number and returns whether it changed
     /// anything.
     pub(crate) fn change<E>(
@@ -106,16 +79,6 @@ impl ServerState {
             self.catalog.store(Arc::new(self.description.catalog(lists, self.cache)));
         }
         Ok(changed)
-    }
-}
-
-#[cold]
-fn check_scopes(request: &Request, scopes: &[String]) -> Option<Error> {
-    match request.principal() {
-        Some(caller) if scopes.iter().all(|scope| caller.has_scope(scope)) => None,
-        Some(_) => Some(Error::insufficient_scope(scopes)),
-        None if request.scope.get::<Trusted>().is_some() => None,
-        None => Some(Error::new(ErrorKind::Unauthenticated)),
     }
 }
 

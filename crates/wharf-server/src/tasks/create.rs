@@ -18,7 +18,7 @@ use crate::{
     key_ring::random_name,
     router::{catalog::CatalogEntry, state::ServerState},
     tasks::{
-        cancel_unclaimed::CancelUnclaimed,
+        cancel_undelivered::CancelUndelivered,
         notify,
         notify::short_id,
         options::TaskStart,
@@ -193,9 +193,9 @@ async fn insert(
     server: &Arc<ServerState>,
     record: &mut TaskRecord,
     timer: &Arc<dyn Timer>,
-) -> Result<CancelUnclaimed, Error> {
+) -> Result<CancelUndelivered, Error> {
     let most = server.tasks.options.per_owner;
-    let unclaimed = CancelUnclaimed::new(server, record, timer);
+    let unclaimed = CancelUndelivered::new(server, record, timer);
     match server.tasks.scheduler().task_store.insert(record, most).await {
         Ok(true) => Ok(unclaimed),
         Ok(false) => {
@@ -214,7 +214,7 @@ async fn insert_claimed(
     (record, since): (&mut TaskRecord, Instant),
     slot: RunSlot,
     timer: &Arc<dyn Timer>,
-) -> Result<(RunResources, CancelUnclaimed), Error> {
+) -> Result<(RunResources, CancelUndelivered), Error> {
     let scheduler = server.tasks.scheduler();
     // The claim cannot fail: a new record is due at once.
     let _ = record.claim(&scheduler.claim()?, record.created);

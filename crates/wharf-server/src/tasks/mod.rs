@@ -5,7 +5,7 @@
 //! without I/O, and its storage. `scheduler/` claims due tasks in this process, and `run/` executes
 //! one. All of it is reached through `runtime.rs`, and only if the server enables tasks.
 
-mod cancel_unclaimed;
+mod cancel_undelivered;
 pub(crate) mod create;
 mod handle;
 pub(crate) mod memory_budget;
@@ -18,6 +18,7 @@ pub(crate) mod runtime;
 pub(crate) mod scheduler;
 pub(crate) mod storage;
 pub(crate) mod subscription;
+mod ttl;
 mod wakeup;
 
 pub use self::{

@@ -116,11 +116,6 @@ setters!(TaskOptions {
 });
 
 impl TaskOptions {
-    /// Lifetime in milliseconds of a task whose caller requests `wanted` milliseconds.
-    pub(crate) fn task_ttl(&self, wanted: Option<u64>) -> u64 {
-        wanted.unwrap_or(millis(self.ttl)).clamp(1, millis(self.longest_ttl).max(1))
-    }
-
     /// Backoff before the next attempt. After the first attempt the expired lease was delay enough.
     pub(crate) fn retry_delay(&self, attempts: u32, jitter: f64) -> Duration {
         let Some(doublings) = attempts.checked_sub(2) else { return Duration::ZERO };

@@ -10,8 +10,8 @@ use std::{
 
 use serde_json::{Value, json};
 use wharf_model::{
-    ActiveCall, AttachResult, Error, ErrorKind, Event, InputMode, LiveSubscriptionFilter, Method, Notification,
-    Outcome, Peer, Principal, Record, RecordStore, RemoteAddress, Reply, Request,
+    ActiveCall, AttachResult, Error, ErrorKind, Event, InputMode, LiveSubscriptionFilter, Method,
+    Notification, Outcome, Peer, Principal, Record, RecordStore, RemoteAddress, Reply, Request,
     RequestBuilder, Sharing, Stored, Stores, Task, TaskRequest, TaskState, Timer, ToolResult,
 };
 use wharf_server::{MemoryBus, MemoryRecords, Router, RouterBuilder, TaskOptions, memory_stores};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rusqlite::{Connection, OptionalExtension, params};
 use wharf_model::{EventStore, Events, Retention, Stored};
 
-use super::{engine::SqliteEngine, limit, ordered};
+use super::{group_commit::SqliteEngine, limit, ordered};
 use crate::clock::millis;
 
 #[derive(Debug)]

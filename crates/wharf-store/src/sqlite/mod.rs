@@ -1,9 +1,9 @@
 //! Stores in one SQLite file, which survive the process.
 
-mod engine;
 mod events;
-mod file;
+mod group_commit;
 mod nonces;
+mod open;
 mod records;
 
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use wharf_model::{Error, Sharing, Stores};
 
 use self::{
-    engine::SqliteEngine, events::SqliteEvents, nonces::SqliteNonces, records::SqliteRecords,
+    events::SqliteEvents, group_commit::SqliteEngine, nonces::SqliteNonces, records::SqliteRecords,
 };
 use crate::{
     memory::{MemoryBus, MemoryRates},
@@ -20,7 +20,7 @@ use crate::{
 
 /// Opens the file, or creates it.
 pub(crate) async fn open(url: &StoreUrl<'_>) -> Result<Stores, Error> {
-    let database = file::DatabaseFile::parse(url)?;
+    let database = open::DatabaseFile::parse(url)?;
     let opened = tokio::task::spawn_blocking(move || SqliteEngine::start(&database));
     let engine = Arc::new(opened.await.map_err(Error::from_std)??);
     let records = |space| SqliteRecords::new(engine.clone(), space);

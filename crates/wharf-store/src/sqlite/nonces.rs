@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use rusqlite::params;
 use wharf_model::{NonceStore, Stored};
 
-use super::{engine::SqliteEngine, ordered};
+use super::{group_commit::SqliteEngine, ordered};
 use crate::clock::millis;
 
 #[derive(Debug)]

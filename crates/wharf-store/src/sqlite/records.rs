@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use wharf_model::{AttachResult, Record, RecordStore, Stored};
 
-use super::{bits, engine::SqliteEngine, limit, ordered};
+use super::{bits, group_commit::SqliteEngine, limit, ordered};
 use crate::clock;
 
 /// Kind of the records; part of their key.

@@ -18,7 +18,7 @@ use axum::{
 use wharf::server::{CallLimits, Item, KeyRing, Limits, Rates};
 use wharf::{http::Http, prelude::*, tasks::TaskOptions};
 use wharf_cluster_tests::{
-    history::{JournalEntry, TaskEvent},
+    task_history::{JournalEntry, TaskEvent},
     work::{
         EffectJournal, LISTENERS, ToolState, count, interview, linger, may_see, note, touch,
         whoami, worker,

@@ -16,10 +16,10 @@ use wharf::{
 
 use super::{Load, SETTLE_TIMEOUT};
 use crate::{
+    change_history::{RecordedChange, SubscriberLog},
     random::SeededRandom,
     sse,
     stream::{CallEnd, LegacySession, listen},
-    watch::{RecordedChange, SubscriberLog},
     work::{LISTENERS, TOOLS, note},
 };
 

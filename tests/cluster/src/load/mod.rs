@@ -24,8 +24,8 @@ use tokio::{
 use wharf::{Client, Era, Error, ErrorKind, client::ClientHandlerBuilder, model::ElicitResult};
 
 use crate::{
-    history::{History, TaskEvent},
-    watch::{DeliveryGuarantee, RecordedChange, SubscriberLog},
+    change_history::{DeliveryGuarantee, RecordedChange, SubscriberLog},
+    task_history::{History, TaskEvent},
     work::{GO_ON, reply_to},
 };
 

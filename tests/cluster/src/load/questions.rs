@@ -11,7 +11,7 @@ use tokio::{
 use wharf::{Client, Era};
 
 use super::{Load, SETTLE_TIMEOUT, is_final};
-use crate::{history::TaskEvent, random::SeededRandom, stream::LegacySession, work::minutes};
+use crate::{random::SeededRandom, stream::LegacySession, task_history::TaskEvent, work::minutes};
 
 /// Concurrent calls of one caller: one whose node is lost ends late.
 const AT_ONCE: usize = 24;

@@ -15,8 +15,8 @@ use wharf::{
 
 use super::{Load, SETTLE_TIMEOUT, is_final};
 use crate::{
-    history::{TaskEvent, TaskView},
     random::SeededRandom,
+    task_history::{TaskEvent, TaskView},
     work::WorkArgs,
 };
 

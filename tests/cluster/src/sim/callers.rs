@@ -17,8 +17,8 @@ use super::{
     node::{NodeCall, NodeClient},
 };
 use crate::{
-    history::{History, TaskEvent, TaskView},
     random::SeededRandom,
+    task_history::{History, TaskEvent, TaskView},
 };
 
 /// An id without a task.

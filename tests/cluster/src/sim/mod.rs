@@ -20,8 +20,8 @@ use self::{
     store::StoreHost,
 };
 use crate::{
-    history::{History, TaskTally},
     random::SeededRandom,
+    task_history::{History, TaskTally},
 };
 
 /// Start time of the simulation, in milliseconds since 1970.

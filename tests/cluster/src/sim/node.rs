@@ -11,7 +11,7 @@ use wharf_server::{Router, TaskOptions};
 
 use super::{rpc::RpcNetwork, store::StoreHost, timer::SkewedTimer};
 use crate::{
-    history::{History, TaskEvent},
+    task_history::{History, TaskEvent},
     work::{EffectJournal, ToolState, worker},
 };
 

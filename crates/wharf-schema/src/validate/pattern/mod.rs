@@ -2,21 +2,23 @@
 //!
 //! A schema only tests for a match. All alternatives are therefore followed at once, one character
 //! at a time. The number of steps is at most the pattern's size times the text's length, and is
-//! limited by the step budget. Patterns of at most 64 characters and sets, as most are, have a faster
-//! search of their own (`positions`).
+//! limited by the step budget (`match_general.rs`). Patterns of at most 64 characters and sets, as most
+//! are, have a faster search of their own (`match_small.rs`).
 //!
 //! No crate offers this: `regex` has another syntax and no look-around, `regress` and `fancy-regex`
 //! backtrack, and none of them can be stopped after a number of steps. These are 900 lines.
 
+mod compile;
+mod match_general;
+mod match_small;
 mod parse;
-mod positions;
-mod program;
 mod property;
 mod set;
 
 use std::fmt;
 
-use program::{PatternOp, Program};
+use compile::Program;
+use match_general::{PatternSearch, SearchStart};
 
 use crate::validate::step_budget::{StepBudget, StopReason};
 
@@ -70,126 +72,4 @@ impl fmt::Debug for Pattern {
 /// True if the text is a valid ECMAScript pattern.
 pub(super) fn is_pattern(text: &str) -> bool {
     parse::parse(text).is_ok_and(|it| it.is_ecma)
-}
-
-/// Start of a search.
-struct SearchStart {
-    /// Index in the program.
-    entry: usize,
-    /// Byte offset in the text.
-    at: usize,
-    /// True if the match must begin at `at`, not later.
-    is_fixed: bool,
-}
-
-struct PatternSearch<'w> {
-    ops: &'w [PatternOp],
-    text: &'w str,
-    budget: &'w mut StepBudget,
-    /// Operations still to visit; the vector is kept to reuse its allocation.
-    ahead: Vec<usize>,
-}
-
-/// Operations reached at one position of the text, each once.
-struct ReachedOps {
-    /// Operations that wait for a character.
-    waiting: Vec<usize>,
-    seen: Vec<bool>,
-    is_match: bool,
-}
-
-impl ReachedOps {
-    fn new(size: usize) -> Self {
-        ReachedOps { waiting: Vec::new(), seen: vec![false; size], is_match: false }
-    }
-
-    fn clear(&mut self) {
-        self.waiting.clear();
-        self.seen.fill(false);
-        self.is_match = false;
-    }
-}
-
-impl PatternSearch<'_> {
-    /// Searches for a match; one that ends at `end`, if given.
-    fn finds(&mut self, from: SearchStart, end: Option<usize>) -> Result<bool, StopReason> {
-        self.budget.spend(self.ops.len() / 16)?;
-        let (mut now, mut next) =
-            (ReachedOps::new(self.ops.len()), ReachedOps::new(self.ops.len()));
-        let (mut at, text) = (from.at, self.text);
-        let mut chars = text[from.at..end.unwrap_or(text.len())].chars();
-        loop {
-            if !from.is_fixed || at == from.at {
-                self.reach(from.entry, at, &mut now)?;
-            }
-            if now.is_match && end.is_none_or(|end| end == at) {
-                return Ok(true);
-            }
-            let Some(char) = chars.next().filter(|_| !from.is_fixed || !now.waiting.is_empty())
-            else {
-                return Ok(false);
-            };
-            at += char.len_utf8();
-            // Clearing is cheap, but it happens for each character.
-            self.budget.spend(1 + self.ops.len() / 64)?;
-            for op in &now.waiting {
-                self.budget.spend(self.ops[*op].cost())?;
-                if self.ops[*op].takes(char) {
-                    self.reach(op + 1, at, &mut next)?;
-                }
-            }
-            now.clear();
-            std::mem::swap(&mut now, &mut next);
-        }
-    }
-
-    /// Marks the operations that are reachable from `op` without consuming a character.
-    fn reach(&mut self, op: usize, at: usize, reached: &mut ReachedOps) -> Result<(), StopReason> {
-        let mut ahead = std::mem::take(&mut self.ahead);
-        ahead.push(op);
-        while let Some(op) = ahead.pop() {
-            self.budget.spend(1)?;
-            if std::mem::replace(&mut reached.seen[op], true) {
-                continue;
-            }
-            match &self.ops[op] {
-                PatternOp::Match => reached.is_match = true,
-                PatternOp::Jump(to) => ahead.push(*to),
-                PatternOp::Split(one, other) => ahead.extend([*one, *other]),
-                PatternOp::Char(_) | PatternOp::Set(_) => reached.waiting.push(op),
-                assertion => {
-                    if self.holds(assertion, at)? {
-                        ahead.push(match assertion {
-                            PatternOp::Look { after, .. } => *after,
-                            _ => op + 1,
-                        });
-                    }
-                }
-            }
-        }
-        self.ahead = ahead;
-        Ok(())
-    }
-
-    fn holds(&mut self, assertion: &PatternOp, at: usize) -> Result<bool, StopReason> {
-        let (before, after) = self.text.split_at(at);
-        Ok(match assertion {
-            PatternOp::Start => before.is_empty(),
-            PatternOp::End => after.is_empty(),
-            PatternOp::Boundary { is_wanted } => {
-                let before = before.chars().next_back().is_some_and(set::is_word);
-                let after = after.chars().next().is_some_and(set::is_word);
-                (before != after) == *is_wanted
-            }
-            PatternOp::Look { entry, is_behind, is_wanted, .. } => {
-                let found = if *is_behind {
-                    self.finds(SearchStart { entry: *entry, at: 0, is_fixed: false }, Some(at))?
-                } else {
-                    self.finds(SearchStart { entry: *entry, at, is_fixed: true }, None)?
-                };
-                found == *is_wanted
-            }
-            _ => true,
-        })
-    }
 }

@@ -211,12 +211,6 @@ impl TaskScheduler {
         }
     }
 
-    /// Lifetime of a task of this caller, in milliseconds.
-    pub(crate) fn ttl(&self, caller: &Caller, wanted: Option<u64>) -> u64 {
-        let ttl = self.options.task_ttl(wanted);
-        if self.memory.is_nearly_full(caller) { ttl.min(self.options.task_ttl(None)) } else { ttl }
-    }
-
     /// Claim with the identity of this process.
     pub(crate) fn claim(&self) -> Result<TaskClaim, Error> {
         let node = match self.node.get() {

@@ -20,6 +20,7 @@ use crate::server::http::{
     HttpBody, cors, host_origin,
     options::AuthConfig,
     request_body::{discard_body, read_body},
+    request_checks,
     request_headers::RequestHeaders,
     response,
     response::HttpResponse,
@@ -120,7 +121,7 @@ impl HttpEndpoint {
             return discard_body(*refusal, parts, body).await;
         }
         if !parsed.is_plain() {
-            return discard_body(host_origin::unsupported_encoding(), parts, body).await;
+            return discard_body(request_checks::unsupported_encoding(), parts, body).await;
         }
         let mut charge = MessageCharge::empty(&self.budget);
         let body = match read_body(

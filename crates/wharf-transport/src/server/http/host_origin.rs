@@ -1,49 +1,11 @@
-//! Checks `Host` and `Origin` (protection against DNS rebinding) and the framing of requests.
+//! Checks `Host` and `Origin`: protection against DNS rebinding.
 
-use http::{HeaderValue, Uri, Version, header, request::Parts};
+use http::{Uri, request::Parts};
 use wharf_wire::HeaderField;
 
 use crate::server::http::{
     Http, request_headers::RequestHeaders, response, response::HttpResponse,
 };
-
-/// Rejects malformed requests, and requests that servers in a row may read differently (request smuggling):
-/// those without exactly one host, and bodies with another transfer coding than one `chunked`.
-pub(crate) fn check_framing(
-    parts: &Parts,
-    parsed: &RequestHeaders<'_>,
-) -> Result<(), Box<HttpResponse>> {
-    let problem = match (parsed.host, parsed.transfer_encoding) {
-        (HeaderField::Several, _) => (400, "There is more than one Host header"),
-        (HeaderField::Absent, _)
-            if parts.uri.authority().is_none() && parts.version != Version::HTTP_10 =>
-        {
-            (400, "There is no Host header")
-        }
-        (_, HeaderField::Absent) => return Ok(()),
-        (_, HeaderField::One(coding)) if coding.trim_ascii().eq_ignore_ascii_case(b"chunked") => {
-            return Ok(());
-        }
-        (_, HeaderField::One(_)) => (501, "The only supported Transfer-Encoding is `chunked`"),
-        (_, HeaderField::Several) => (400, "There is more than one Transfer-Encoding header"),
-    };
-    Err(Box::new(malformed(problem.0, problem.1)))
-}
-
-/// Rejects a request and closes the connection, because the bytes that follow may not be a request.
-pub(crate) fn malformed(status: u16, problem: &str) -> HttpResponse {
-    let mut reply = response::refuse(status, problem);
-    reply.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-    reply
-}
-
-/// Rejects a body with a content coding, such as a compressed one. RFC 9110 asks to name the accepted codings.
-pub(crate) fn unsupported_encoding() -> HttpResponse {
-    let mut reply =
-        response::refuse(415, "The body must not be encoded: send it without Content-Encoding");
-    reply.headers_mut().insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-    reply
-}
 
 /// Rejects requests that a foreign web page may have made a browser send.
 pub(crate) fn check(

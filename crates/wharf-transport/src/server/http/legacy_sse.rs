@@ -32,7 +32,7 @@ use crate::{
 };
 use crate::{
     server::http::{
-        HttpBody, HttpLimits, call_stream::MAX_CHUNK_BYTES, options::MESSAGES,
+        HttpBody, HttpLimits, call_stream::MAX_CHUNK_BYTES, options::MESSAGES, request_checks,
         request_headers::RequestHeaders, response, response::HttpResponse,
         response_body::EventSource, session::id::random_id,
     },
@@ -85,11 +85,8 @@ impl LegacySse {
         parsed: &RequestHeaders<'_>,
         scope: RequestExtensions,
     ) -> HttpResponse {
-        if !parsed.accept.events {
-            return response::refuse(
-                406,
-                "This endpoint returns a stream: accept text/event-stream",
-            );
+        if let Some(refusal) = request_checks::check_legacy_sse_get(parsed) {
+            return refusal;
         }
         let (messages, posted) = mpsc::channel(1);
         let (caller, principal) = (Caller::of(&scope), scope.get().cloned());

@@ -17,6 +17,7 @@ pub(crate) mod host_origin;
 pub(crate) mod legacy_sse;
 pub(crate) mod options;
 pub(crate) mod request_body;
+pub(crate) mod request_checks;
 pub(crate) mod request_headers;
 pub(crate) mod response;
 pub(crate) mod response_body;

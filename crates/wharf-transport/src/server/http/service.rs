@@ -34,6 +34,7 @@ use crate::{
         legacy_sse::LegacySse,
         options,
         request_body::{BodyError, discard_body, read_body},
+        request_checks,
         request_headers::RequestHeaders,
         response,
         response::{EventualResponse, HttpResponse},
@@ -122,7 +123,7 @@ impl HttpEndpoint {
         body: Pin<&mut B>,
     ) -> HttpResponse {
         let parsed = RequestHeaders::of(&parts.headers);
-        if let Err(refusal) = host_origin::check_framing(parts, &parsed) {
+        if let Err(refusal) = request_checks::check_framing(parts, &parsed) {
             return discard_body(*refusal, parts, body).await;
         }
         // Before the checks of `Host` and the authentication, because load balancers send neither.
@@ -242,31 +243,6 @@ impl HttpEndpoint {
             }
             _ => self.answer(message, &parsed.message, parsed.accept, scope),
         }
-    }
-
-    /// Rejects a request whose body cannot be a message, or whose client could not read the reply.
-    fn check_post_headers(
-        &self,
-        parts: &Parts,
-        parsed: &RequestHeaders<'_>,
-    ) -> Option<HttpResponse> {
-        let refuse = |status, problem| Some(response::refuse(status, problem));
-        if parts.method != Method::POST {
-            return Some(response::not_allowed("POST"));
-        }
-        if !parsed.is_plain() {
-            return Some(host_origin::unsupported_encoding());
-        }
-        if !parsed.is_json() {
-            return refuse(415, "The body must be application/json");
-        }
-        if !parsed.accept.json && !parsed.accept.events {
-            return refuse(406, "Accept must allow application/json or text/event-stream");
-        }
-        if !parsed.accept.json && self.http.streaming == Streaming::Never {
-            return refuse(406, "This server does not stream: accept application/json");
-        }
-        None
     }
 
     /// Reads the message in the body of a POST.

@@ -15,6 +15,7 @@ use crate::server::http::{
     HttpBody, Streaming,
     auth::AuthExpiry,
     call_stream::{BatchStream, CallStream},
+    request_checks,
     request_headers::AcceptHeader,
     response,
     response::{EventualResponse, HttpResponse},
@@ -84,8 +85,7 @@ impl HttpEndpoint {
     fn call(&self, request: Request, codec: Codec, accept: AcceptHeader) -> EventualResponse<'_> {
         let form = self.form(accept, codec.is_listen());
         if form == ResponseForm::Json && codec.is_listen() {
-            let problem = "subscriptions/listen needs a stream: accept text/event-stream";
-            return EventualResponse::Now(response::refuse(406, problem));
+            return EventualResponse::Now(request_checks::no_stream_for_listen());
         }
         let (context, until) = (&self.context, request.scope.get::<AuthExpiry>().copied());
         let active_call =

@@ -1,5 +1,6 @@
 //! Accept loop and connections of the HTTP server. Every wait for a client has a timeout.
 
+pub(crate) mod drain;
 pub(crate) mod http1_state;
 pub(crate) mod http2_streams;
 pub(crate) mod io_timeouts;
@@ -9,7 +10,7 @@ pub(crate) mod tls;
 use std::{
     convert::Infallible,
     future::{pending, ready},
-    pin::{Pin, pin},
+    pin::Pin,
     sync::Arc,
     time::Duration,
 };
@@ -26,7 +27,7 @@ use socket2::{SockRef, TcpKeepalive};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     net::{TcpListener, TcpStream},
-    time::{Instant, timeout, timeout_at},
+    time::timeout,
 };
 
 use wharf_model::RequestExtensions;
@@ -34,12 +35,13 @@ use wharf_model::RequestExtensions;
 use crate::server::http::{
     HttpLimits, HttpService,
     connection::{
+        drain::{CLOSE_TIMEOUT, drain, drive},
         http1_state::{Http1State, ResponseGuard},
         http2_streams::Http2Streams,
         io_timeouts::{IoTimeouts, TimedIo},
     },
-    host_origin,
     request_body::discard_body,
+    request_checks,
     request_headers::RequestHeaders,
     response,
     service::HttpEndpoint,
@@ -59,8 +61,6 @@ const MAX_DISCARDED_BYTES: u64 = 64 << 10;
 const TCP_KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
 /// Interval of HTTP/2 PING frames on a silent connection.
 const HTTP2_PING_INTERVAL: Duration = Duration::from_secs(30);
-/// Time for the last writes after the grace period.
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Response to a client that is refused because the server is full.
 const SERVER_FULL_RESPONSE: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconnection: close\r\n\
 content-type: application/json\r\ncontent-length: 117\r\n\r\n\
@@ -80,27 +80,7 @@ pub async fn serve(service: HttpService, listener: TcpListener) {
     let accept_limits =
         AcceptLimits { connections: limits.connections, refusal, shortage: &endpoint.shortage };
     let mut clients = accept_loop(listener, accept_limits, &endpoint.shutdown, client).await;
-    // Calls that are ended after the grace period still send their error.
-    let deadline = Instant::now() + limits.grace + CLOSE_TIMEOUT;
-    let ended = async { while clients.join_next().await.is_some() {} };
-    let _ = timeout_at(deadline, ended).await;
-    clients.shutdown().await;
-    // WebSocket connections close after that.
-    endpoint.tasks.finish(deadline).await;
-}
-
-impl HttpService {
-    /// Waits for the shutdown, and until everything that outlives its request has ended within the grace
-    /// period: WebSockets and the calls of legacy sessions. For services mounted in an application; [`serve`]
-    /// does this itself.
-    pub async fn drained(&self) {
-        let endpoint = &self.endpoint;
-        endpoint.shutdown.stopped().await;
-        endpoint
-            .tasks
-            .finish(Instant::now() + endpoint.context.http_limits.grace + CLOSE_TIMEOUT)
-            .await;
-    }
+    drain(&endpoint, &mut clients).await;
 }
 
 async fn connection(
@@ -261,33 +241,6 @@ async fn serve_http2<S>(
         .await;
 }
 
-/// Polls a connection until its end. Shuts it down gracefully when the server stops or the connection is idle.
-async fn drive<C: Future, F: Future<Output = ()>>(
-    endpoint: &HttpEndpoint,
-    connection: C,
-    shut_down: impl FnOnce(Pin<&mut C>),
-    idle: impl Fn(Duration) -> F,
-    drained: impl Future<Output = ()>,
-) {
-    let mut connection = pin!(connection);
-    tokio::select! {
-        biased;
-        _ = &mut connection => return,
-        () = endpoint.shutdown.stopped() => {}
-        () = idle(endpoint.context.http_limits.head) => {}
-    }
-    // Some clients read nothing more after GOAWAY.
-    tokio::select! {
-        _ = &mut connection => return,
-        _ = timeout(CLOSE_TIMEOUT, drained) => {}
-    }
-    shut_down(connection.as_mut());
-    tokio::select! {
-        _ = &mut connection => {}
-        () = idle(CLOSE_TIMEOUT) => {}
-    }
-}
-
 /// Runs a step before the first request, such as the TLS handshake, within the head timeout.
 async fn within_head_timeout<T>(
     endpoint: &HttpEndpoint,
@@ -342,7 +295,7 @@ async fn first_bytes(stream: &mut (impl AsyncRead + Unpin)) -> Option<(Bytes, bo
 
 /// Returns the response for a path that is not served.
 fn not_found(endpoint: &HttpEndpoint, parts: &Parts) -> response::HttpResponse {
-    match host_origin::check_framing(parts, &RequestHeaders::of(&parts.headers)) {
+    match request_checks::check_framing(parts, &RequestHeaders::of(&parts.headers)) {
         Err(refusal) => *refusal,
         Ok(()) => {
             let problem =
@@ -370,7 +323,7 @@ fn handle_request(
             false => {
                 let reply = match well_formed {
                     true => not_found(&endpoint, &parts),
-                    false => host_origin::malformed(
+                    false => request_checks::malformed(
                         400,
                         "A request target must not have a fragment (#…)",
                     ),

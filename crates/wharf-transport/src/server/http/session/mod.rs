@@ -83,6 +83,7 @@ use crate::{
         HttpLimits,
         call_stream::CallStream,
         cluster::Cluster,
+        request_checks,
         request_headers::RequestHeaders,
         response,
         response::{EventualResponse, HttpResponse},
@@ -146,8 +147,8 @@ impl SessionManager {
         parsed: &RequestHeaders<'_>,
         scope: RequestExtensions,
     ) -> HttpResponse {
-        if !parsed.accept.events {
-            return response::refuse(406, "Accept must allow text/event-stream");
+        if let Some(refusal) = request_checks::check_session_get(parsed) {
+            return refusal;
         }
         if let Some(cluster) = &self.cluster {
             let reply = async {

@@ -22,21 +22,21 @@ const CANCEL_RETRIES: (u32, Duration) = (10, Duration::from_millis(100));
 
 /// Guard of a task that is being inserted into the store. Dropping it cancels the task, unless it
 /// was disarmed.
-pub(crate) struct CancelUnclaimed {
+pub(crate) struct CancelUndelivered {
     server: Weak<ServerState>,
     id: String,
     timer: Arc<dyn Timer>,
     is_armed: bool,
 }
 
-impl CancelUnclaimed {
+impl CancelUndelivered {
     pub(crate) fn new(
         server: &Arc<ServerState>,
         record: &TaskRecord,
         timer: &Arc<dyn Timer>,
     ) -> Self {
         let (server, id, timer) = (Arc::downgrade(server), record.id.clone(), timer.clone());
-        CancelUnclaimed { server, id, timer, is_armed: true }
+        CancelUndelivered { server, id, timer, is_armed: true }
     }
 
     /// Disarms the guard: the task has an owner, or was not inserted.
@@ -45,7 +45,7 @@ impl CancelUnclaimed {
     }
 }
 
-impl Drop for CancelUnclaimed {
+impl Drop for CancelUndelivered {
     fn drop(&mut self) {
         if self.is_armed {
             let (server, id, timer) = (self.server.clone(), self.id.clone(), self.timer.clone());
@@ -63,7 +63,7 @@ async fn cancel(server: &Weak<ServerState>, id: &str, timer: &dyn Timer) {
             Ok(UpdateResult::Done(..)) => {
                 server.tasks.scheduler().drop_run(id);
                 task_store.publish_changed(id).await;
-                return tracing::debug!(task = short_id(id), "cancelled an unclaimed task");
+                return tracing::debug!(task = short_id(id), "cancelled an undelivered task");
             }
             Ok(UpdateResult::Refused(..)) => return,
             // The insert may still be in progress, or the store is unreachable.

@@ -1,4 +1,5 @@
-//! Classifies replies as those of a modern or legacy server, and reads the supported revisions.
+//! Reads the replies to a negotiation: whether the server is modern or legacy, and the supported
+//! revisions.
 
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};

@@ -1,4 +1,4 @@
-//! One attempt of a request, and the events during it.
+//! The events of one attempt of a request: notifications and requests of the server.
 
 use std::task::{Context, Poll};
 

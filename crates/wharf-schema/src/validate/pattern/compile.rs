@@ -1,10 +1,10 @@
-//! A pattern compiled to a list of operations.
+//! Compiles a pattern to a list of operations.
 
 use std::sync::Arc;
 
 use super::{
+    match_small::Positions,
     parse::{ParsedPattern, SyntaxNode},
-    positions::Positions,
     set::CharSet,
 };
 

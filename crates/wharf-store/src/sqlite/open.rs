@@ -1,4 +1,4 @@
-//! The SQLite file: its URL settings, permissions and schema.
+//! Opens the SQLite file: URL settings, permissions, pragmas and schema.
 
 use std::{
     fs::OpenOptions,

@@ -1,4 +1,4 @@
-//! Validates the results of remote tools against their output schemas.
+//! Validates, for a client, the results of a server's tools against their output schemas.
 //!
 //! Both come from a server that may be malicious. A check that would take too long is skipped, and
 //! the caller receives the reason.

@@ -1,5 +1,5 @@
-//! Threads that access the SQLite file: one writes, one reads. Queued writes share one transaction
-//! and thus one `fsync`, and are answered after it.
+//! Group commit: queued writes share one transaction and thus one `fsync`, and are answered after it.
+//! One thread writes to the SQLite file, one reads.
 
 use std::{
     fmt,
@@ -17,7 +17,7 @@ use rusqlite::{Connection, params};
 use tokio::sync::oneshot;
 use wharf_model::{Error, ErrorKind, Health, LogThrottle, Stored};
 
-use super::file::{DatabaseFile, FileIdentity};
+use super::open::{DatabaseFile, FileIdentity};
 use crate::clock;
 
 /// Jobs queued for each thread.

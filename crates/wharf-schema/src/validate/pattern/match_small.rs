@@ -1,9 +1,9 @@
-//! Matcher for patterns with few characters: the positions that a match can be at are bits of a number.
+//! Matches patterns with few characters: the positions that a match can be at are bits of a number.
 //!
 //! It takes a tenth of the time of the general search, because nothing is allocated and what is
 //! reachable from a position is computed when the pattern is compiled.
 
-use super::program::PatternOp;
+use super::compile::PatternOp;
 use crate::validate::step_budget::{StepBudget, StopReason};
 
 /// Maximum number of operations, because what is reachable from each position is computed.
