@@ -32,7 +32,7 @@ mod tasks_memory_share;
 mod tasks_promotion;
 mod tasks_recovery;
 mod tasks_shutdown;
-mod tasks_unclaimed;
+mod tasks_undelivered;
 mod tasks_without_runtime;
 mod template;
 mod tools;

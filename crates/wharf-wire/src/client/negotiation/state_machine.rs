@@ -6,7 +6,7 @@ use wharf_model::{Error, Implementation, excerpt};
 
 use crate::client::negotiation::{
     ClientCodec, ClientIdentity, NegotiationEvent, NegotiationStep, NegotiationTimeout,
-    TransportKind, read_reply, read_reply::DiscoverReply, error,
+    TransportKind, error, read_reply, read_reply::DiscoverReply,
 };
 use crate::{CallId, Revision};
 
