@@ -92,9 +92,10 @@ async fn a_fault_in_the_callers_json_stays_the_callers_with_its_text() {
     let endpoint = endpoint(|| Ok(1));
     let subscribe = json!({"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen",
         "params": {"notifications": 7}});
-    for (request, text) in
-        [(complete_request(json!({"name": "type", "value": 7})), "invalid type"), (subscribe, "7")]
-    {
+    for (request, text) in [
+        (complete_request(json!({"name": "type", "value": 7})), "invalid type"),
+        (subscribe, "notification filter"),
+    ] {
         let reply = modern(&endpoint, request).await;
         let error = serde_json::from_str::<Value>(&reply).unwrap()["error"].take();
         assert_eq!(error["code"], -32602, "{reply}");
