@@ -155,18 +155,18 @@ impl ClientTransport for InProcessTransport {
 /// Builds a request for `method` with these parameters.
 fn request(method: Method, params: Option<&RawValue>) -> Result<Request, Error> {
     let params = params.map_or("{}", RawValue::get);
-    let members: BTreeMap<String, &RawValue> = serde_json::from_str(params)?;
+    let members: BTreeMap<String, &RawValue> =
+        serde_json::from_str(params).map_err(Error::invalid_params)?;
+    let text = |json| serde_json::from_str::<String>(json).map_err(Error::invalid_params);
     let mut request = RequestBuilder::new(method);
     for (name, value) in &members {
         let json = value.get();
         request = match &**name {
-            name if Some(name) == method.info().mirrored => {
-                request.target(&serde_json::from_str::<String>(json)?)
-            }
+            name if Some(name) == method.info().mirrored => request.target(&text(json)?),
             "arguments" => request.arguments(json),
-            "cursor" => request.cursor(&serde_json::from_str::<String>(json)?),
+            "cursor" => request.cursor(&text(json)?),
             "inputResponses" => request.input_responses(json),
-            "requestState" => request.request_state(&serde_json::from_str::<String>(json)?),
+            "requestState" => request.request_state(&text(json)?),
             "_meta" => request.meta(json),
             name => request.param(name, json),
         };

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -290,7 +291,25 @@ pub fn excerpt(text: &str) -> Cow<'_, str> {
 /// assert_eq!(error.kind, ErrorKind::ResourceNotFound);
 /// assert_eq!(error.to_string(), "Resource not found: file:///gone");
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+///
+/// `?` converts an I/O error and an error of `serde_json` into an internal error: what a handler
+/// cannot read or parse on its own is never its caller's fault. The converted error is the
+/// [`source`](std::error::Error::source), which the server logs and never sends.
+///
+/// ```
+/// # mod wharf { pub use wharf_model::*; }
+/// use std::error::Error as _;
+/// use wharf::{Error, ErrorKind};
+///
+/// fn port(config: &str) -> Result<u16, Error> {
+///     Ok(serde_json::from_str(config)?)
+/// }
+/// let error = port("\"secret\"").unwrap_err();
+/// assert_eq!(error.kind, ErrorKind::InternalError);
+/// assert_eq!(error.to_string(), "Internal error");
+/// assert!(error.source().is_some());
+/// ```
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Error {
     /// Error kind.
@@ -302,12 +321,22 @@ pub struct Error {
     /// JSON-RPC code, if there is one beside the kind: the code that a peer sent with this error, or one that
     /// the server defined ([`Error::custom`]). None for local failures, such as a timeout.
     pub code: Option<i32>,
+    source: Option<Arc<dyn std::error::Error + Send + Sync>>,
+}
+
+/// Compares what is sent: the source is ignored.
+impl PartialEq for Error {
+    fn eq(&self, other: &Self) -> bool {
+        (self.kind, self.code) == (other.kind, other.code)
+            && self.message == other.message
+            && self.data == other.data
+    }
 }
 
 impl Error {
     /// Creates an error with the default message of its kind.
     pub fn new(kind: ErrorKind) -> Self {
-        Self { kind, message: Cow::Borrowed(kind.message()), data: None, code: None }
+        Self { kind, message: Cow::Borrowed(kind.message()), data: None, code: None, source: None }
     }
 
     /// Sets the message.
@@ -333,9 +362,45 @@ impl Error {
         Self { code: Some(code), ..Self::new(ErrorKind::RefusedCustom).with_message(message) }
     }
 
-    /// Creates an internal error without any details of `_source`; log these first.
-    pub fn from_std(_source: impl std::error::Error) -> Self {
-        Self::new(ErrorKind::InternalError)
+    /// Creates an internal error with this source: an error, or a text. The source is logged where the
+    /// call ends, and never sent.
+    ///
+    /// ```
+    /// # mod wharf { pub use wharf_model::*; }
+    /// use wharf::Error;
+    ///
+    /// fn port() -> Result<u16, Error> {
+    ///     "x".parse().map_err(Error::internal)
+    /// }
+    /// assert_eq!(port().unwrap_err().to_string(), "Internal error");
+    /// ```
+    pub fn internal(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self::new(ErrorKind::InternalError).with_source(source)
+    }
+
+    /// Sets the source: the error that caused this one. It is never sent.
+    #[must_use]
+    pub fn with_source(
+        mut self,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Self {
+        self.source = Some(Arc::from(source.into()));
+        self
+    }
+
+    /// Error for parameters that the caller has to change; it receives `problem`.
+    ///
+    /// ```
+    /// # mod wharf { pub use wharf_model::*; }
+    /// use wharf::Error;
+    ///
+    /// fn limit(argument: &str) -> Result<u8, Error> {
+    ///     argument.parse().map_err(Error::invalid_params)
+    /// }
+    /// assert_eq!(limit("x").unwrap_err().to_string(), "invalid digit found in string");
+    /// ```
+    pub fn invalid_params(problem: impl fmt::Display) -> Self {
+        Self::new(ErrorKind::InvalidParams).with_message(problem.to_string())
     }
 
     /// Error for an unknown tool.
@@ -413,7 +478,11 @@ impl fmt::Display for Error {
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_deref().map(|source| source as _)
+    }
+}
 
 impl From<ErrorKind> for Error {
     fn from(kind: ErrorKind) -> Self {
@@ -423,19 +492,13 @@ impl From<ErrorKind> for Error {
 
 impl From<std::io::Error> for Error {
     fn from(error: std::io::Error) -> Self {
-        match error.kind() {
-            std::io::ErrorKind::TimedOut => Self::new(ErrorKind::RequestTimeout),
-            _ => Self::from_std(error),
-        }
+        Self::internal(error)
     }
 }
 
 impl From<serde_json::Error> for Error {
     fn from(error: serde_json::Error) -> Self {
-        if error.is_io() {
-            return Self::from_std(error);
-        }
-        Self::new(ErrorKind::InvalidParams).with_message(error.to_string())
+        Self::internal(error)
     }
 }
 
@@ -482,6 +545,10 @@ mod tests {
         let secret = Error::from(std::io::Error::other("/etc/secret"));
         assert_eq!(secret, Error::new(ErrorKind::InternalError));
         let bad = serde_json::from_str::<u8>("\"x\"").unwrap_err();
-        assert!(Error::from(bad).kind.is_invalid_params());
+        let text = bad.to_string();
+        let internal = Error::from(bad);
+        assert_eq!(internal, Error::new(ErrorKind::InternalError));
+        let source = std::error::Error::source(&internal).unwrap();
+        assert_eq!(source.to_string(), text);
     }
 }

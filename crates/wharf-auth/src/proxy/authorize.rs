@@ -132,7 +132,7 @@ impl ProxyState {
             self.cookies.read(&parts.headers, CONSENT_COOKIE).unwrap_or_else(BrowserSecret::new);
         let until = self.store.now().await? + SIGN_IN_TTL.as_secs() * 1000;
         let ticket = ConsentTicket { asked, number: random_token(16), until };
-        let plain = serde_json::to_vec(&ticket).map_err(Error::from_std)?;
+        let plain = serde_json::to_vec(&ticket).map_err(Error::internal)?;
         let sealed = self.seal.seal(&context(&secret), &plain);
         let ConsentTicket { asked, .. } = ticket;
         let mut answer = consent_page::consent(&ConsentRequest {

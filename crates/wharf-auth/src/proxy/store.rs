@@ -171,7 +171,7 @@ impl EncryptedStore {
     }
 
     fn encrypt<T: StoredRecord>(&self, id: &str, value: &T) -> Result<Vec<u8>, Error> {
-        let plain = serde_json::to_vec(value).map_err(Error::from_std)?;
+        let plain = serde_json::to_vec(value).map_err(Error::internal)?;
         Ok(self.seal.seal_bytes(&context::<T>(id), &plain))
     }
 

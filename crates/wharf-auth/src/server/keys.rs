@@ -151,7 +151,8 @@ impl IssuerKeys {
             (None, None) => self.discover().await?,
         };
         let (headers, body) = self.get(&address).await?;
-        let set: JwkSet = serde_json::from_slice(&body)?;
+        let set: JwkSet =
+            serde_json::from_slice(&body).map_err(|error| malformed("JWK set", error))?;
         let fresh =
             max_age(&headers).unwrap_or(DEFAULT_FRESHNESS).clamp(MIN_FRESHNESS, MAX_FRESHNESS);
         let known = CachedKeys { set: Arc::new(set), since: Instant::now(), fresh };
@@ -184,7 +185,7 @@ impl IssuerKeys {
                     return Ok(address);
                 }
                 Ok(_) => {}
-                Err(error) => last = error.into(),
+                Err(error) => last = malformed("metadata", error),
             }
         }
         Err(last)
@@ -192,7 +193,7 @@ impl IssuerKeys {
 
     async fn get(&self, url: &str) -> Result<(HeaderMap, Bytes), Error> {
         let mut request = Request::new(Bytes::new());
-        *request.uri_mut() = url.parse().map_err(Error::from_std)?;
+        *request.uri_mut() = url.parse().map_err(Error::internal)?;
         let json = header::HeaderValue::from_static("application/json");
         request.headers_mut().insert(header::ACCEPT, json);
         let (parts, body) = self.download.send(request).await?.into_parts();
@@ -248,4 +249,9 @@ fn max_age(headers: &HeaderMap) -> Option<Duration> {
     let control = headers.get(header::CACHE_CONTROL)?.to_str().ok()?;
     let ages = control.split(',').filter_map(|it| it.trim().strip_prefix("max-age="));
     ages.filter_map(|age| age.parse().ok()).map(Duration::from_secs).next()
+}
+
+fn malformed(document: &str, error: serde_json::Error) -> Error {
+    let text = format!("The issuer's {document} is malformed: {error}");
+    Error::new(ErrorKind::TransportError).with_message(text).with_source(error)
 }

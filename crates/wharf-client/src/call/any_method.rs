@@ -20,7 +20,7 @@ pub(crate) async fn ask(
     mut hooks: CallHooks,
     idle: Duration,
 ) -> Result<Box<RawValue>, Error> {
-    let params = params.map(RawValue::from_string).transpose()?;
+    let params = params.map(RawValue::from_string).transpose().map_err(Error::invalid_params)?;
     let raw = RawRequest { caller: caller.clone(), method, params, result: ResultSlot::default() };
     // An active call carries only requests of known methods: any of
     // them will do.

@@ -237,7 +237,7 @@ fn with_meta(what: CallKind, meta: Meta) -> Result<CallKind, Error> {
         CallKind::Wait(handle) => CallKind::Wait(handle),
         CallKind::Raw { method, params } => {
             let mut all: Meta = match params {
-                Some(params) => serde_json::from_str(&params)?,
+                Some(params) => serde_json::from_str(&params).map_err(Error::invalid_params)?,
                 None => Meta::new(),
             };
             all.insert("_meta".into(), meta.into());

@@ -45,7 +45,8 @@ impl CallSpec {
 
     /// Copies a received request, without its input responses and request state.
     pub(crate) fn of(request: &Request) -> Result<Self, Error> {
-        let params: BTreeMap<Cow<'_, str>, &RawValue> = serde_json::from_str(request.params())?;
+        let params: BTreeMap<Cow<'_, str>, &RawValue> =
+            serde_json::from_str(request.params()).map_err(Error::invalid_params)?;
         let mut spec = CallSpec::new(request.method);
         let mirrored = request.method.info().mirrored;
         for (name, value) in params {
@@ -55,7 +56,7 @@ impl CallSpec {
                     spec.target = Some(request.target().into_owned());
                 }
                 "arguments" => spec.arguments = Some(json.into()),
-                "_meta" => spec.meta = serde_json::from_str(json)?,
+                "_meta" => spec.meta = serde_json::from_str(json).map_err(Error::invalid_params)?,
                 "inputResponses" | "requestState" => {}
                 _ => spec.params.push((name.into_owned().into(), json.into())),
             }

@@ -2,6 +2,7 @@
 
 use std::{
     any::Any,
+    error::Error as _,
     future::{Future, poll_fn, ready},
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
@@ -119,7 +120,13 @@ fn begin(
 }
 
 async fn answered<T>(answering: BoxFuture<Result<T, Error>>) -> Result<T, AnswerError> {
-    answering.await.map_err(AnswerError::Refused)
+    answering.await.map_err(|error| {
+        // The server receives none of it. `Debug` escapes what could forge lines of the log.
+        if let Some(source) = error.source() {
+            tracing::error!(error = ?source.to_string(), "cannot answer a request of the server");
+        }
+        AnswerError::Refused(error)
+    })
 }
 
 fn text(result: &impl Serialize) -> Result<String, AnswerError> {

@@ -68,7 +68,14 @@ impl fmt::Display for ClientRequestError {
     }
 }
 
-impl std::error::Error for ClientRequestError {}
+impl std::error::Error for ClientRequestError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            ClientRequestError::Refused(error) => Some(error),
+            _ => None,
+        }
+    }
+}
 
 impl From<ClientRequestError> for Error {
     fn from(error: ClientRequestError) -> Self {

@@ -39,7 +39,14 @@ impl fmt::Display for StepError {
     }
 }
 
-impl std::error::Error for StepError {}
+impl std::error::Error for StepError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            StepError::Store(error) => Some(error),
+            StepError::Spent => None,
+        }
+    }
+}
 
 impl From<StepError> for Error {
     fn from(error: StepError) -> Self {

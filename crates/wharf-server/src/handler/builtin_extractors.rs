@@ -92,7 +92,9 @@ impl Extract for RawArgs {
     }
 
     fn extract(call: &Incoming<'_>) -> Result<Self, Error> {
-        RawValue::from_string(call.request.arguments().to_owned()).map(RawArgs).map_err(Error::from)
+        RawValue::from_string(call.request.arguments().to_owned())
+            .map(RawArgs)
+            .map_err(Error::invalid_params)
     }
 }
 

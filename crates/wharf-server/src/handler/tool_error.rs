@@ -1,10 +1,10 @@
 //! Errors of tools.
 
-use std::{any::Any, fmt};
+use std::{any::Any, error::Error as StdError, fmt, sync::Arc};
 
 use wharf_model::{Content, Error, ErrorKind, Outcome, ToolResult};
 
-use crate::{context::client_requests::ClientRequestError, middleware::printable};
+use crate::context::client_requests::ClientRequestError;
 
 /// Error of a tool: a text that helps the model to correct its call, or a named error.
 ///
@@ -36,8 +36,8 @@ enum ToolFailure {
     Content(Vec<Content>),
     Named(Box<Error>),
     Asked(Box<ClientRequestError>),
-    /// Text of any other error.
-    Other(String),
+    /// Any other error.
+    Other(Arc<dyn StdError + Send + Sync>),
 }
 
 impl ToolError {
@@ -68,6 +68,18 @@ impl ToolError {
         ToolError(ToolFailure::Content(content))
     }
 
+    /// Returns the error that this one was converted from by `?`, if there is one. (`ToolError` cannot
+    /// implement `std::error::Error`, because it converts from every type that does.)
+    #[must_use]
+    pub fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        match &self.0 {
+            ToolFailure::Content(_) => None,
+            ToolFailure::Named(error) => Some(&**error),
+            ToolFailure::Asked(error) => Some(&**error),
+            ToolFailure::Other(error) => Some(&**error),
+        }
+    }
+
     /// Converts to the outcome of the failed call.
     #[must_use]
     pub fn into_outcome(self) -> Outcome {
@@ -79,7 +91,7 @@ impl ToolError {
                 ClientRequestError::Unsupported(_) => return Error::from(*error).into(),
                 error => vec![Content::text(error.to_string())],
             },
-            ToolFailure::Other(text) => vec![Content::text(text)],
+            ToolFailure::Other(error) => vec![Content::text(with_sources(&*error))],
         };
         let mut result = ToolResult::new(content);
         result.is_error = true;
@@ -92,7 +104,7 @@ impl fmt::Display for ToolError {
         match &self.0 {
             ToolFailure::Named(error) => error.fmt(f),
             ToolFailure::Asked(error) => error.fmt(f),
-            ToolFailure::Other(text) => f.write_str(text),
+            ToolFailure::Other(error) => f.write_str(&with_sources(&**error)),
             ToolFailure::Content(content) => {
                 let mut texts = content.iter().filter_map(Content::as_text);
                 f.write_str(texts.next().unwrap_or(ErrorKind::ToolExecutionFailed.message()))
@@ -111,7 +123,7 @@ impl<E: std::error::Error + Send + Sync + 'static> From<E> for ToolError {
         if let Some(asked) = any.downcast_ref::<ClientRequestError>() {
             return ToolError(ToolFailure::Asked(Box::new(asked.clone())));
         }
-        ToolError(ToolFailure::Other(with_sources(&error)))
+        ToolError(ToolFailure::Other(Arc::new(error)))
     }
 }
 
@@ -124,10 +136,7 @@ impl From<ToolError> for Error {
             ToolFailure::Content(_) => {
                 Error::new(ErrorKind::InternalError).with_message(error.to_string())
             }
-            ToolFailure::Other(text) => {
-                tracing::error!(error = printable(&text), "handler failed");
-                Error::new(ErrorKind::InternalError)
-            }
+            ToolFailure::Other(error) => Error::internal(error),
         }
     }
 }
@@ -152,16 +161,30 @@ impl<E: Into<ToolError>> IntoToolError for E {
     }
 }
 
-fn with_sources(error: &dyn std::error::Error) -> String {
+/// Text of an error and of its sources, but not of the sources of an [`Error`]: these are internal.
+fn with_sources(error: &(dyn StdError + 'static)) -> String {
+    let is_internal = |error: &(dyn StdError + 'static)| error.is::<Error>();
+    joined(error, |error| if is_internal(error) { None } else { error.source() })
+}
+
+/// Text of an error and of all its sources, for the log.
+pub(crate) fn with_all_sources(error: &(dyn StdError + 'static)) -> String {
+    joined(error, StdError::source)
+}
+
+fn joined<'e>(
+    error: &'e (dyn StdError + 'static),
+    source_of: impl Fn(&'e (dyn StdError + 'static)) -> Option<&'e (dyn StdError + 'static)>,
+) -> String {
     let mut text = error.to_string();
-    let mut source = error.source();
+    let mut source = source_of(error);
     while let Some(error) = source {
         let cause = error.to_string();
         // Many errors already contain the text of their source.
         if !text.contains(&cause) {
             text = format!("{text}: {cause}");
         }
-        source = error.source();
+        source = source_of(error);
     }
     text
 }

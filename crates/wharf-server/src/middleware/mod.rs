@@ -24,7 +24,7 @@ pub use self::{
     trace::Tracing,
 };
 
-pub(crate) use self::trace::printable;
+pub(crate) use self::trace::{cause, printable};
 
 /// Middleware around the router: it receives each call before its handler, and each outcome after
 /// it. [`from_fn`] creates middleware from a function.

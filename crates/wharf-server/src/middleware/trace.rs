@@ -1,6 +1,7 @@
 //! Middleware that creates a `tracing` span per call.
 
 use std::{
+    error::Error as _,
     future::poll_fn,
     ops::RangeInclusive,
     time::{Duration, Instant},
@@ -9,16 +10,20 @@ use std::{
 use tracing::{Level, Span, field};
 use wharf_model::{BoxFuture, Outcome, Reply, Request};
 
-use crate::middleware::{
-    Middleware, Next,
-    panic_guard::{CaughtPanic, GuardedCall},
+use crate::{
+    handler::tool_error::with_all_sources,
+    middleware::{
+        Middleware, Next,
+        panic_guard::{CaughtPanic, GuardedCall},
+    },
 };
 
 /// Creates one `tracing` span per call, with its method, target and outcome, and never with
 /// arguments. It costs almost nothing while no `tracing` subscriber is installed.
 ///
-/// The end of a call is logged at level `INFO`. If the handler panicked, it is logged at level
-/// `ERROR`, with method, target and the text of the panic, which the client does not receive.
+/// The end of a call is logged at level `INFO`. If the handler panicked, or failed with an
+/// [`Error`](wharf_model::Error) that has a source, it is logged at level `ERROR`, with method,
+/// target and the text of the panic or the source, which the client does not receive.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tracing;
 
@@ -36,7 +41,7 @@ impl Middleware for Tracing {
             let _inside = span.enter();
             call.poll(cx).map(|ended| match ended {
                 Ok(outcome) => {
-                    finished(&span, &outcome, timer.elapsed());
+                    finished(&span, (method, &target), &outcome, timer.elapsed());
                     outcome
                 }
                 Err(panic) => {
@@ -48,7 +53,7 @@ impl Middleware for Tracing {
     }
 }
 
-fn finished(span: &Span, outcome: &Outcome, elapsed: Duration) {
+fn finished(span: &Span, (method, target): (&str, &str), outcome: &Outcome, elapsed: Duration) {
     let name = match outcome {
         Outcome::Complete(Reply::Tool(result)) if result.is_error => "tool_error",
         Outcome::Complete(_) => "complete",
@@ -56,8 +61,21 @@ fn finished(span: &Span, outcome: &Outcome, elapsed: Duration) {
         Outcome::Failed(error) => error.kind.name(),
         _ => "other",
     };
+    let elapsed_us = elapsed.as_micros() as u64;
     span.record("outcome", name);
-    tracing::info!(outcome = name, elapsed_us = elapsed.as_micros() as u64, "call finished");
+    match cause(outcome) {
+        None => tracing::info!(outcome = name, elapsed_us, "call finished"),
+        Some(error) => {
+            tracing::error!(outcome = name, method, target, error, elapsed_us, "call finished")
+        }
+    }
+}
+
+/// Returns the text of the error that caused this outcome, for the log only: it may contain
+/// confidential data. None if the outcome has no such cause.
+pub(crate) fn cause(outcome: &Outcome) -> Option<String> {
+    let Outcome::Failed(error) = outcome else { return None };
+    error.source().map(|source| printable(&with_all_sources(source)))
 }
 
 fn panicked(span: &Span, (method, target): (&str, &str), panic: &CaughtPanic, elapsed: Duration) {

@@ -276,7 +276,7 @@ fn complete(
     }
     let asked: CompletionRequest = match serde_json::from_str(request.params()) {
         Ok(asked) => asked,
-        Err(error) => return now(Error::from(error).into()),
+        Err(error) => return now(Error::invalid_params(error).into()),
     };
     let found = match &asked.reference {
         CompletionRef::Prompt(name) => prompt_completers(server, lists, &request, name),

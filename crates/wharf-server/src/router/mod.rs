@@ -402,6 +402,6 @@ fn request_filter(request: &Request) -> Result<LiveSubscriptionFilter, Error> {
     if let Some(filter) = &request.filter {
         return Ok(filter.clone());
     }
-    let params: Params = serde_json::from_str(request.params())?;
+    let params: Params = serde_json::from_str(request.params()).map_err(Error::invalid_params)?;
     Ok(LiveSubscriptionFilter::new(params.notifications))
 }

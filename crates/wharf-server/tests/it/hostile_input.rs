@@ -66,6 +66,14 @@ fn a_schema_that_branches_at_each_level_is_validated_quickly() {
 }
 
 #[test]
+fn raw_arguments_that_are_not_json_are_the_callers_fault() {
+    let tool = Tool::dynamic("raw", json!({"type": "object"}), async |_: RawArgs| "read");
+    let router = Router::builder().add(tool).build().unwrap();
+    let refused = error(now(&router, call("raw", r#"{"id":"",}"#)));
+    assert!(refused.kind.is_caller_fault() && refused.message.contains("key must be"), "{refused}");
+}
+
+#[test]
 fn the_number_of_reported_problems_is_limited() {
     let numbers = json!({"type": "array", "items": {"type": "string"}});
     let schema = json!({"type": "object", "properties": {"texts": numbers}});

@@ -17,7 +17,7 @@ use tracing::{
     field::{Field, Visit},
     span,
 };
-use wharf_model::{ErrorKind, Event, ToolResult};
+use wharf_model::{Error, ErrorKind, Event, ToolResult};
 use wharf_server::{Args, Extension, Resource, Router, Tool, ToolError, Tracing};
 
 /// Collects every span and event as text.
@@ -186,15 +186,20 @@ fn the_cause_of_a_resource_failure_is_logged_only() {
     let router = Router::builder()
         .add(Resource::inline("x:std", secret))
         .add(Resource::inline("x:tool", told))
+        .add(Resource::inline("x:error", || secret().map_err(Error::internal)))
+        .layer(Tracing)
         .build()
         .unwrap();
-    for uri in ["x:std", "x:tool"] {
+    for uri in ["x:std", "x:tool", "x:error"] {
         let record = TraceCollector::default();
         let error =
             tracing::subscriber::with_default(record.clone(), || error(now(&router, read(uri))));
         assert_eq!(error.kind, ErrorKind::InternalError);
         assert!(!error.message.contains("digit"), "{error}");
-        let all = record.0.lock().unwrap().join("|");
-        assert!(all.contains("invalid digit found in string"), "{all}");
+        let lines = record.0.lock().unwrap().clone();
+        let logged: Vec<_> = lines.iter().filter(|line| line.contains("invalid digit")).collect();
+        let [line] = logged[..] else { panic!("one line, not {lines:#?}") };
+        assert!(line.contains(&format!("method=resources/read target={uri} ")), "{line}");
+        assert!(line.contains("error=invalid digit found in string"), "{line}");
     }
 }

@@ -62,7 +62,7 @@ impl TlsDialer {
     /// Reads the files, or the system's root certificates, which takes milliseconds.
     pub(super) async fn load(files: TlsFiles) -> Result<Self, Error> {
         let loaded = tokio::task::spawn_blocking(move || config(&files)).await;
-        let config = loaded.map_err(Error::from_std)??;
+        let config = loaded.map_err(Error::internal)??;
         Ok(TlsDialer { connector: TlsConnector::from(Arc::new(config)) })
     }
 
@@ -97,7 +97,7 @@ fn config(files: &TlsFiles) -> Result<ClientConfig, Error> {
     let provider = Arc::new(ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
-        .map_err(Error::from_std)?
+        .map_err(Error::internal)?
         .with_root_certificates(roots);
     match (&files.cert, &files.key) {
         (Some(cert), Some(key)) => {

@@ -138,7 +138,7 @@ struct FileMonitor {
 
 impl FileMonitor {
     fn of(database: &DatabaseFile) -> Result<Self, Error> {
-        let identity = database.identity().map_err(Error::from_std)?;
+        let identity = database.identity().map_err(Error::internal)?;
         Ok(FileMonitor { database: database.clone(), identity })
     }
 
@@ -236,7 +236,7 @@ fn read_all(db: &Connection, jobs: &Receiver<Box<dyn DatabaseJob>>) {
 
 fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), Error> {
     let spawned = thread::Builder::new().name(name.to_owned()).spawn(work);
-    spawned.map(drop).map_err(Error::from_std)
+    spawned.map(drop).map_err(Error::internal)
 }
 
 fn unavailable() -> Error {

@@ -22,7 +22,7 @@ use crate::{
 pub(crate) async fn open(url: &StoreUrl<'_>) -> Result<Stores, Error> {
     let database = open::DatabaseFile::parse(url)?;
     let opened = tokio::task::spawn_blocking(move || SqliteEngine::start(&database));
-    let engine = Arc::new(opened.await.map_err(Error::from_std)??);
+    let engine = Arc::new(opened.await.map_err(Error::internal)??);
     let records = |space| SqliteRecords::new(engine.clone(), space);
     Ok(Stores::new(Sharing::Machine)
         .tasks(records(records::RecordSpace::Tasks))

@@ -19,7 +19,7 @@ use wharf_schema::problems;
 
 use crate::{
     context::progress::ProgressUpdate,
-    middleware::printable,
+    middleware::{cause, printable},
     router::{catalog::CatalogEntry, dispatch, state::ServerState},
     tasks::{
         notify::short_id,
@@ -228,7 +228,13 @@ async fn drive(resources: RunResources, mut exchange: ActiveCall, timer: &dyn Ti
                 lease.during(timer, task_run.withdraw(&key)).await
             }
             LoopEvent::Report(update) => lease.during(timer, task_run.report(&update)).await,
-            LoopEvent::Event(Event::Done(outcome)) => break task_end(outcome, options.result),
+            LoopEvent::Event(Event::Done(outcome)) => {
+                if let Some(error) = cause(&outcome) {
+                    let (method, target) = (Method::CallTool.name(), printable(task_run.tool()));
+                    tracing::error!(method, target, error, "task failed");
+                }
+                break task_end(outcome, options.result);
+            }
             LoopEvent::Event(Event::Notify(notification)) => reports.take(notification),
             // There is no client to send it to; client requests of a task go through its record.
             LoopEvent::Event(Event::ClientRequest(id, ask)) => exchange.refuse(id, &ask),

@@ -55,7 +55,8 @@ impl SavedCall {
             let text = format!("The call has {size} bytes, and {most} is the limit for a task");
             return Err(Error::new(ErrorKind::ContentTooLarge).with_message(text));
         }
-        let raw = |json: &str| RawValue::from_string(json.to_owned()).map_err(Error::from);
+        let raw =
+            |json: &str| RawValue::from_string(json.to_owned()).map_err(Error::invalid_params);
         let peer = request.peer();
         Ok(SavedCall {
             tool: request.target().into_owned(),

@@ -38,6 +38,7 @@ fn local_lease(options: &TaskOptions) -> Duration {
 /// One run of a task.
 pub(crate) struct TaskRun {
     id: String,
+    tool: String,
     fence: u64,
     nonce: String,
     expires: Option<u64>,
@@ -104,6 +105,7 @@ impl TaskRun {
         };
         let task_run = TaskRun {
             id: record.id.clone(),
+            tool: record.call.tool.clone(),
             fence: record.fence,
             nonce: record.call.nonce.clone().unwrap_or_else(|| record.id.clone()),
             expires: record.expires,
@@ -117,6 +119,11 @@ impl TaskRun {
 
     pub(crate) fn id(&self) -> &str {
         &self.id
+    }
+
+    /// Name of the tool, for the log.
+    pub(crate) fn tool(&self) -> &str {
+        &self.tool
     }
 
     /// Updates the state from a newer record.
