@@ -9,7 +9,7 @@ use wharf_model::{
 
 use crate::{
     ClientHandle, PagedList, TaskHandle,
-    api::{not_offered, offers},
+    api::not_offered,
     cache::tool_schemas,
     call::{
         any_method,
@@ -88,7 +88,7 @@ async fn call(
     limits: CallLimits,
 ) -> Result<Reply, Error> {
     let CallLimits { idle, total, cached } = limits;
-    if !offers(&caller.about().discovery.capabilities, spec.method) {
+    if !caller.about().discovery.capabilities.offer(spec.method) {
         return Err(not_offered(spec.method.name()));
     }
     // The caller's `_meta` may change the result.
@@ -181,7 +181,7 @@ impl<'a> CallRun<'a> {
 
     /// Starts the call as a task: the task, or the result if the server created none.
     async fn start(mut self, ttl: Option<u64>) -> Result<TaskStart, Error> {
-        if !offers(&self.caller.about().discovery.capabilities, Method::CallTool) {
+        if !self.caller.about().discovery.capabilities.offer(Method::CallTool) {
             return Err(not_offered(Method::CallTool.name()));
         }
         if self.caller.task_dialect() == TaskDialect::Legacy {
@@ -346,14 +346,18 @@ impl<'a> CallRun<'a> {
     }
 
     async fn retry_lost(&mut self, mut error: Error) -> Result<(), Error> {
-        let tool = self.spec.target.as_deref().filter(|_| self.spec.method == Method::CallTool);
-        if let Some(tool) = tool
-            && !is_repeatable(self.caller, tool).await
-        {
+        let called = self.spec.target.as_deref().unwrap_or_default();
+        let repeatable = match self.spec.method {
+            Method::CallTool => is_repeatable(self.caller, called).await,
+            // Its effect is unknown.
+            Method::Custom => false,
+            _ => true,
+        };
+        if !repeatable {
             let advice = format!(
                 "{}; the call was not sent again, because `{}` is not known to be safe to repeat",
                 error.message,
-                wharf_model::excerpt(tool),
+                wharf_model::excerpt(called),
             );
             error.message = advice.into();
             return Err(error);

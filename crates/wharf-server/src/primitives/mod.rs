@@ -2,6 +2,7 @@
 
 pub(crate) mod common_setters;
 pub(crate) mod completion;
+pub(crate) mod custom_method;
 pub(crate) mod prompt;
 pub(crate) mod resource;
 pub(crate) mod tool;

@@ -5,7 +5,7 @@ use std::{borrow::Cow, sync::Arc};
 use serde_json::{Map, Value};
 use wharf_model::{
     BoxFuture, Completion, CompletionRef, CompletionRequest, Error, ErrorKind, Method, Outbox,
-    Outcome, Principal, Reply, Request, TemplateInfo, ToolInfo,
+    Outcome, Principal, Reply, Request, TemplateInfo, ToolInfo, excerpt,
 };
 
 use crate::{
@@ -18,6 +18,7 @@ use crate::{
     middleware::printable,
     primitives::completion::CompleterTable,
     router::{
+        access::Item,
         catalog::{CatalogEntry, CatalogLists, ListedItem},
         state::ServerState,
     },
@@ -36,8 +37,27 @@ pub(crate) fn run(
         Method::CallTool => call_tool(server, lists, request, outbox),
         Method::ReadResource => read_resource(server, lists, request, outbox),
         Method::GetPrompt => get_prompt(server, lists, request, outbox),
+        Method::Custom => call_method(server, request, outbox),
         _ => complete(server, lists, request, outbox),
     }
+}
+
+fn call_method(server: &Arc<ServerState>, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
+    let name = request.method_name();
+    let method = server.methods.get(&*name);
+    let Some(method) = method.filter(|_| server.allows(&request, Item::Method(&name))) else {
+        return now(Error::method_not_found(&excerpt(&name)).into());
+    };
+    if let Some(error) = server.missing_scopes(&request, &method.scopes) {
+        return now(error.into());
+    }
+    if let Some(deadlines) = method.deadlines {
+        outbox.set_deadlines(deadlines);
+    }
+    let params = request.custom_params().into_owned();
+    let (input, validator) = (CallInput::Params(&params), Some(&method.validator));
+    drop(name);
+    method.endpoint.call(Incoming::new(request, outbox, server, input, validator))
 }
 
 fn call_tool(

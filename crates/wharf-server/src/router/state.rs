@@ -21,7 +21,7 @@ use crate::{
     notifications::{SubscriptionTable, subscription_limits::SubscriptionLimits},
     router::{
         access::{Access, Item},
-        catalog::{CatalogEntry, CatalogLists, CatalogSnapshot, ListedItem},
+        catalog::{CatalogEntry, CatalogLists, CatalogSnapshot, ListedItem, MethodTable},
         concurrency::ConcurrencyLimit,
         registry::Registry,
     },
@@ -40,6 +40,7 @@ pub(crate) struct ServerState {
     pub(crate) cache: CacheHint,
     /// Upstream service that handles all requests, for a proxy.
     pub(crate) upstream: Option<Arc<dyn Service>>,
+    pub(crate) methods: MethodTable,
     pub(crate) subscription_table: Arc<SubscriptionTable>,
     pub(crate) subscription_limits: Arc<SubscriptionLimits>,
     pub(crate) call_limit: Arc<ConcurrencyLimit>,

@@ -193,7 +193,8 @@ impl HttpTransportState {
             let mut message = Vec::new();
             codec.call(request, id, &mut message)?;
             let target = info.mirrored.map(|_| request.target());
-            let headers = codec.headers(info.name, target.as_deref(), request.mirrored.as_ref());
+            let headers =
+                codec.headers(&request.method_name(), target.as_deref(), request.mirrored.as_ref());
             Ok(OutgoingMessage::new(message, headers))
         };
         let (codec, result) = self.send_with_reopen(Some(outbox), kind, write).await?;
