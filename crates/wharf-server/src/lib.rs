@@ -61,8 +61,8 @@ pub use crate::{
     key_ring::*,
     owner_only_file::read_private,
     primitives::{
-        custom_method::CustomMethod, prompt::Prompt, resource::Resource, tool::Tool,
-        uri_template::*,
+        custom_method::CustomMethod, extension::ProtocolExtension, prompt::Prompt,
+        resource::Resource, tool::Tool, uri_template::*,
     },
     router::{
         access::{Access, Item},

@@ -120,7 +120,10 @@ async fn errors_say_what_is_wrong() {
         assert_eq!(wrong.kind, ErrorKind::InvalidParams);
         assert!(wrong.message.contains("month"), "{wrong}");
         let closed = fail("acme/fail", json!({})).await;
-        assert_eq!((closed.kind, &*closed.message), (ErrorKind::InternalError, "the books are closed"));
+        assert_eq!(
+            (closed.kind, &*closed.message),
+            (ErrorKind::InternalError, "the books are closed")
+        );
         let untyped = client.request_as::<Vec<u8>>("acme/report", args! { year: 1 }).await;
         assert_eq!(untyped.unwrap_err().kind, ErrorKind::ValidationFailed);
     }

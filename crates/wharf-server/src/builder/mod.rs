@@ -7,18 +7,24 @@ use std::{any::TypeId, any::type_name, mem, sync::Arc, sync::Mutex};
 
 use arc_swap::ArcSwap;
 use wharf_model::{
-    CacheHint, NonceStore, ServerCapabilities, Service, Sharing, StateCipher, Stores,
+    CacheHint, Meta, NonceStore, ServerCapabilities, Service, Sharing, StateCipher, Stores,
 };
 use wharf_store::MemoryNonces;
 
 use crate::{
-    builder::{error::BuildError, prepare::PartPreparer},
+    builder::{
+        error::BuildError,
+        prepare::{PartPreparer, is_qualified},
+    },
     handler::{
         Handler, blocking::BlockingPool, extract::Extract, into_method_result::IntoMethodResult,
     },
     key_ring::KeyRing,
     notifications::{SubscriptionTable, subscription_limits::SubscriptionLimits},
-    primitives::{custom_method::CustomMethod, prompt::Prompt, resource::Resource, tool::Tool},
+    primitives::{
+        custom_method::CustomMethod, extension::ProtocolExtension, prompt::Prompt,
+        resource::Resource, tool::Tool,
+    },
     router::{
         access::Access,
         catalog::{CatalogLists, MethodTable},
@@ -132,6 +138,7 @@ pub struct RouterBuilder {
     states: StateMap,
     instructions: Option<String>,
     logging: bool,
+    extensions: Meta,
     edit: Option<EditCapabilities>,
     limits: CallLimits,
     access: Option<Box<dyn Access>>,
@@ -155,6 +162,7 @@ impl RouterBuilder {
             states: StateMap::default(),
             instructions: None,
             logging: true,
+            extensions: Meta::new(),
             edit: None,
             limits: CallLimits::default(),
             access: None,
@@ -234,6 +242,21 @@ impl RouterBuilder {
         A: Extract + 'static,
     {
         self.add(CustomMethod::new(name, handler))
+    }
+
+    /// Adds an extension of the protocol: declares it with its settings, and adds its methods.
+    pub fn extension(mut self, extension: ProtocolExtension) -> Self {
+        let ProtocolExtension { id, settings, methods } = extension;
+        let item = format!("extension `{id}`");
+        if !is_qualified(&id) {
+            let text = "its identifier is a domain in reverse, `/` and a name, such as \
+                        `com.example/tides`: choose another";
+            self.problems.add(&item, text);
+        }
+        if self.extensions.insert(id, settings.into()).is_some() {
+            self.problems.add(&item, "it is added twice: remove one");
+        }
+        methods.into_iter().fold(self, RouterBuilder::add)
     }
 
     /// Sets the instructions that tell models how to use the server.
@@ -339,6 +362,7 @@ impl RouterBuilder {
             instructions: self.instructions,
             logging: self.logging,
             promotes: self.tasks.threshold.is_some(),
+            extensions: self.extensions,
             edit: self.edit,
         };
         let nonces = self.nonces.or_else(|| stores.as_ref().map(|stores| stores.nonces.clone()));

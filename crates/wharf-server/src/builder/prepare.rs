@@ -131,7 +131,7 @@ impl PartPreparer<'_> {
         if Method::is_defined(&name) {
             check.add("the protocol defines a message of this name: choose another");
         }
-        if !is_method_name(&name) {
+        if !is_qualified(&name) {
             check.add(
                 "its name is a namespace, `/` and a name, such as `acme/report`, without spaces: \
                  choose another",
@@ -478,7 +478,7 @@ fn fixed_deadlines(timeout: Duration) -> Deadlines {
 }
 
 /// Returns whether `name` has a namespace, and nothing that HTTP headers would have to encode.
-fn is_method_name(name: &str) -> bool {
+pub(crate) fn is_qualified(name: &str) -> bool {
     let (namespace, rest) = name.split_once('/').unwrap_or_default();
     let is_plain = name.bytes().all(|byte| byte.is_ascii_graphic());
     is_plain && name.len() <= 256 && !namespace.is_empty() && !rest.is_empty()

@@ -60,6 +60,8 @@ pub(crate) struct ServerDescription {
     pub(crate) logging: bool,
     /// True if a long call of any tool may become a task.
     pub(crate) promotes: bool,
+    /// Extensions by identifier, with their settings.
+    pub(crate) extensions: Meta,
     pub(crate) edit: Option<EditCapabilities>,
 }
 
@@ -140,6 +142,7 @@ impl ServerDescription {
             lists.prompts.entries().iter().any(|prompt| !prompt.extra.is_empty())
                 || lists.templates.entries().iter().any(|it| !it.extra.completions.is_empty());
         capabilities.logging = self.logging;
+        capabilities.extensions = self.extensions.clone();
         self.tasks(lists, &mut capabilities);
         if let Some(edit) = &self.edit {
             edit(&mut capabilities);

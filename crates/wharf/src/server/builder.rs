@@ -17,8 +17,8 @@ use wharf_model::{
     StateCipher, Stores, Timer,
 };
 use wharf_server::{
-    Access, BuildError, Extract, Handler, IntoMethodResult, Middleware, Part, PromptFn, ResourceFn,
-    Router, RouterBuilder, TaskOptions, ToolFn, Tracing,
+    Access, BuildError, Extract, Handler, IntoMethodResult, Middleware, Part, PromptFn,
+    ProtocolExtension, ResourceFn, Router, RouterBuilder, TaskOptions, ToolFn, Tracing,
 };
 use wharf_transport::{ServerContext, ThreadTimer};
 use wharf_wire::{ErrorProfile, ServerProtocol, SupportedEras};
@@ -166,6 +166,12 @@ impl Server {
         A: Extract + 'static,
     {
         self.routing(|router| router.method(name, handler))
+    }
+
+    /// Offers an [extension](crate::server::ProtocolExtension) of the protocol: declares it with its
+    /// settings, and offers its methods.
+    pub fn extension(self, extension: ProtocolExtension) -> Self {
+        self.routing(|router| router.extension(extension))
     }
 
     /// Forwards requests of methods that the protocol does not define to the

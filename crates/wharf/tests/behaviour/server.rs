@@ -88,7 +88,9 @@ struct Period {
 async fn report(Args(Period { year }): Args<Period>, ctx: Ctx) -> Json<Value> {
     ctx.progress(1.0).await;
     let total = year * 2;
-    Json(json!({"total": total, "ttlMs": 5000, "cacheScope": "private", "_meta": {"source": "books"}}))
+    Json(
+        json!({"total": total, "ttlMs": 5000, "cacheScope": "private", "_meta": {"source": "books"}}),
+    )
 }
 
 async fn erase(Args(it): Args<Period>, ctx: Ctx) -> Result<Json<Value>, ToolError> {
