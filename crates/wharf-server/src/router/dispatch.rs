@@ -4,8 +4,8 @@ use std::{borrow::Cow, sync::Arc};
 
 use serde_json::{Map, Value};
 use wharf_model::{
-    BoxFuture, Completion, CompletionRef, CompletionRequest, Error, ErrorKind, Method, Outbox,
-    Outcome, Principal, Reply, Request, TemplateInfo, ToolInfo, excerpt,
+    BoxFuture, Completion, CompletionRef, CompletionRequest, Error, ErrorKind, Outbox, Outcome,
+    Principal, Reply, Request, TemplateInfo, ToolInfo, excerpt,
 };
 
 use crate::{
@@ -26,23 +26,12 @@ use crate::{
     tasks::{create, create::CallPlan, runtime::missing_runtime},
 };
 
-/// Runs the handler that the request names.
-pub(crate) fn run(
+/// Calls a method that the protocol does not define.
+pub(crate) fn call_method(
     server: &Arc<ServerState>,
-    lists: &CatalogLists,
     request: Request,
     outbox: Outbox,
 ) -> BoxFuture<Outcome> {
-    match request.method {
-        Method::CallTool => call_tool(server, lists, request, outbox),
-        Method::ReadResource => read_resource(server, lists, request, outbox),
-        Method::GetPrompt => get_prompt(server, lists, request, outbox),
-        Method::Custom => call_method(server, request, outbox),
-        _ => complete(server, lists, request, outbox),
-    }
-}
-
-fn call_method(server: &Arc<ServerState>, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
     let name = request.method_name();
     let method = server.methods.get(&*name);
     let Some(method) = method.filter(|_| server.allows(&request, Item::Method(&name))) else {
@@ -60,7 +49,8 @@ fn call_method(server: &Arc<ServerState>, request: Request, outbox: Outbox) -> B
     method.endpoint.call(Incoming::new(request, outbox, server, input, validator))
 }
 
-fn call_tool(
+/// Calls a tool.
+pub(crate) fn call_tool(
     server: &Arc<ServerState>,
     lists: &CatalogLists,
     request: Request,
@@ -173,7 +163,8 @@ fn check_output(call: BoxFuture<Outcome>, tool: Arc<CatalogEntry<ToolInfo>>) -> 
     })
 }
 
-fn read_resource(
+/// Reads a resource, or one that a template matches.
+pub(crate) fn read_resource(
     server: &Arc<ServerState>,
     lists: &CatalogLists,
     request: Request,
@@ -256,7 +247,8 @@ pub(crate) fn may_subscribe(
     }
 }
 
-fn get_prompt(
+/// Gets a prompt.
+pub(crate) fn get_prompt(
     server: &Arc<ServerState>,
     lists: &CatalogLists,
     request: Request,
@@ -306,7 +298,8 @@ fn prompt_arguments(json: &str, most: usize) -> Result<NamedArgs<'static>, Error
     Ok(map.into_iter().filter_map(pair).collect())
 }
 
-fn complete(
+/// Completes an argument.
+pub(crate) fn complete(
     server: &Arc<ServerState>,
     lists: &CatalogLists,
     request: Request,

@@ -204,11 +204,11 @@ fn handle(server: &Arc<ServerState>, mut request: Request, outbox: Outbox) -> Bo
         return now(not_supported(method).into());
     }
     match method {
-        Method::CallTool
-        | Method::ReadResource
-        | Method::GetPrompt
-        | Method::Complete
-        | Method::Custom => dispatch::run(server, lists, request, outbox),
+        Method::CallTool => dispatch::call_tool(server, lists, request, outbox),
+        Method::ReadResource => dispatch::read_resource(server, lists, request, outbox),
+        Method::GetPrompt => dispatch::get_prompt(server, lists, request, outbox),
+        Method::Complete => dispatch::complete(server, lists, request, outbox),
+        Method::Custom => dispatch::call_method(server, request, outbox),
         Method::Discover => now(discover(&catalog, &request)),
         Method::ListTools => now(pagination::list(server, &lists.tools, &request)),
         Method::ListResources => now(pagination::list(server, &lists.resources, &request)),

@@ -181,7 +181,10 @@ impl Codec {
             Notification::Log { .. } => !listening,
             Notification::Acknowledged(_) => listening,
             Notification::ElicitationComplete { .. } => self.revision.has(Feature::ElicitationIds),
-            _ => listening || !modern,
+            Notification::ToolsChanged
+            | Notification::PromptsChanged
+            | Notification::ResourcesChanged
+            | Notification::ResourceUpdated { .. } => listening || !modern,
         };
         if !fits {
             return false;
@@ -252,7 +255,9 @@ impl Codec {
             Notification::Acknowledged(filter) => params.json("notifications", filter),
             Notification::ResourceUpdated { uri } => params.text("uri", uri),
             Notification::ElicitationComplete { id } => params.text("elicitationId", id),
-            _ => {}
+            Notification::ToolsChanged
+            | Notification::PromptsChanged
+            | Notification::ResourcesChanged => {}
         }
     }
 
