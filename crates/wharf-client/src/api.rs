@@ -266,6 +266,26 @@ impl ClientHandle {
         CallBuilder::new(self, params.map(|params| CallKind::Raw { method, params }), result::raw)
     }
 
+    /// Sends a request of any method and deserializes its result. `null` params send none.
+    ///
+    /// A method that the protocol does not define is a call like that of a tool: the
+    /// [`ClientHandler`] answers the requests of its handler. It is never sent twice.
+    pub fn request_as<T: DeserializeOwned>(
+        &self,
+        method: impl Into<String>,
+        params: impl Serialize,
+    ) -> CallBuilder<T> {
+        let method = method.into();
+        let what = request::object("Params", &params).and_then(|params| {
+            if Method::is_defined(&method) {
+                return Ok(CallKind::Raw { method, params });
+            }
+            let spec = CallSpec::named(Method::Custom, method);
+            spec.all_params(params.as_deref().unwrap_or("{}")).map(CallKind::Call)
+        });
+        CallBuilder::new(self, what, result::value)
+    }
+
     /// The transport of this client.
     #[must_use]
     pub fn transport(&self) -> Arc<dyn ClientTransport> {
@@ -338,19 +358,6 @@ impl ClientHandle {
 impl fmt::Debug for ClientHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ClientHandle").field("about", &self.about()).finish_non_exhaustive()
-    }
-}
-
-/// Returns whether the server declared the capability that `method` requires.
-pub(crate) fn offers(capabilities: &ServerCapabilities, method: Method) -> bool {
-    match method {
-        Method::ListTools | Method::CallTool => capabilities.tools.is_some(),
-        Method::ListPrompts | Method::GetPrompt => capabilities.prompts.is_some(),
-        Method::ListResources | Method::ListTemplates | Method::ReadResource => {
-            capabilities.resources.is_some()
-        }
-        Method::Complete => capabilities.completions,
-        _ => true,
     }
 }
 

@@ -115,9 +115,12 @@ impl ClientTransport for InProcessTransport {
     ) -> BoxFuture<Result<Box<RawValue>, Error>> {
         let known = Method::from_name(&method).filter(|it| it.info().direction == Direction::Call);
         let request = match (known, &*method) {
-            (Some(method), _) => request(method, params.as_deref()),
+            (Some(method), _) => request(RequestBuilder::new(method), method, params.as_deref()),
             (None, "ping") => return Box::pin(ready(text(json!({})))),
-            (None, _) => Err(Error::method_not_found(&method)),
+            (None, name) if Method::is_defined(name) => Err(Error::method_not_found(name)),
+            (None, name) => {
+                request(RequestBuilder::custom(name), Method::Custom, params.as_deref())
+            }
         };
         let about = self.about.clone();
         let call = request.map(|mut request| {
@@ -153,18 +156,21 @@ impl ClientTransport for InProcessTransport {
 }
 
 /// Builds a request for `method` with these parameters.
-fn request(method: Method, params: Option<&RawValue>) -> Result<Request, Error> {
+fn request(
+    mut request: RequestBuilder,
+    method: Method,
+    params: Option<&RawValue>,
+) -> Result<Request, Error> {
     let params = params.map_or("{}", RawValue::get);
     let members: BTreeMap<String, &RawValue> =
         serde_json::from_str(params).map_err(Error::invalid_params)?;
     let text = |json| serde_json::from_str::<String>(json).map_err(Error::invalid_params);
-    let mut request = RequestBuilder::new(method);
     for (name, value) in &members {
         let json = value.get();
         request = match &**name {
             name if Some(name) == method.info().mirrored => request.target(&text(json)?),
             "arguments" => request.arguments(json),
-            "cursor" => request.cursor(&text(json)?),
+            "cursor" if method != Method::Custom => request.cursor(&text(json)?),
             "inputResponses" => request.input_responses(json),
             "requestState" => request.request_state(&text(json)?),
             "_meta" => request.meta(json),
@@ -207,7 +213,7 @@ fn result(reply: Reply, about: &ServerInfo) -> Result<Value, Error> {
         Reply::TaskList { tasks, next } => {
             json!({"tasks": tasks.iter().map(task_json).collect::<Vec<_>>(), "nextCursor": next})
         }
-        _ => return Err(unexpected()),
+        Reply::Custom(it) => serde_json::to_value(it)?,
     })
 }
 

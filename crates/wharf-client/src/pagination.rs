@@ -19,7 +19,6 @@ use wharf_model::{
 
 use crate::{
     ClientHandle,
-    api::offers,
     call::{
         builder::{CallHooks, CallKind, CallResult},
         deadline,
@@ -151,7 +150,7 @@ struct ListProgress {
 
 impl<T: Listable> PagedList<T> {
     pub(crate) fn new(caller: &ClientHandle) -> Self {
-        let offered = offers(&caller.about().discovery.capabilities, T::METHOD);
+        let offered = caller.about().discovery.capabilities.offer(T::METHOD);
         let state = if offered { PageState::Next(None) } else { PageState::Over };
         let (caller, items) = (caller.clone(), Vec::new().into_iter());
         PagedList { caller, cached: true, items, state, progress: ListProgress::default() }

@@ -31,6 +31,7 @@ pub use crate::call::method::*;
 pub use crate::call::outbox::*;
 pub use crate::call::outcome::*;
 pub use crate::call::request::*;
+pub use crate::call::request_builder::*;
 pub use crate::call::service::*;
 pub use crate::json::lazy::*;
 pub use crate::json::object::JsonObject;

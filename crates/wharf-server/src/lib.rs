@@ -56,12 +56,16 @@ pub use crate::{
         extract::{Declaration, Extract, Extractor, Incoming, extractor},
         into_completion::{Completer, IntoCompletion},
         into_contents::IntoContents,
+        into_method_result::IntoMethodResult,
         into_prompt::IntoPrompt,
         into_tool::{IntoToolOutcome, Json},
         tool_error::{IntoToolError, ToolError},
     },
     key_ring::*,
-    primitives::{prompt::Prompt, resource::Resource, tool::Tool, uri_template::*},
+    primitives::{
+        custom_method::CustomMethod, extension::ProtocolExtension, prompt::Prompt,
+        resource::Resource, tool::Tool, uri_template::*,
+    },
     router::{
         access::{Access, Item},
         registry::Registry,

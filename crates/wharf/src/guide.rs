@@ -14,6 +14,9 @@ struct ServingGuide;
 #[doc = include_str!("../../../docs/client.md")]
 struct ClientGuide;
 
+#[doc = include_str!("../../../docs/extensions.md")]
+struct ExtensionsGuide;
+
 #[doc = include_str!("../../../docs/tasks.md")]
 struct TasksGuide;
 

@@ -216,6 +216,6 @@ async fn a_transport_of_the_application_decides_itself_who_is_calling() {
     for target in targets {
         let builder = Client::builder().principal(Principal::new("alice"));
         let error = builder.connect(target).await.unwrap_err();
-        assert!(error.message.contains("in this process only"), "{error}");
+        assert!(error.message.contains("only for a server in this process"), "{error}");
     }
 }

@@ -59,5 +59,5 @@ async fn a_reverse_proxy_does_not_grant_loopback_rights() {
 async fn a_remote_server_does_not_take_a_principal() {
     let builder = Client::builder().principal(Principal::new("alice"));
     let error = builder.connect("tcp://127.0.0.1:1").await.unwrap_err();
-    assert!(error.message.contains("in this process only"), "{error}");
+    assert!(error.message.contains("only for a server in this process"), "{error}");
 }

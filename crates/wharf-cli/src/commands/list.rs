@@ -1,6 +1,6 @@
 //! `wharf list`.
 
-use wharf::{Client, Error, model::ServerCapabilities};
+use wharf::{Client, Error, model::Method};
 
 use crate::commands::Run;
 use crate::{cli::List, context::Context, error::CliError, show::Lists, suggest, target};
@@ -32,12 +32,13 @@ impl ListKind {
         })
     }
 
-    /// True if the server declares the capability.
-    fn is_offered(self, by: &ServerCapabilities) -> bool {
+    /// The method that lists it.
+    fn method(self) -> Method {
         match self {
-            ListKind::Tools => by.tools.is_some(),
-            ListKind::Resources | ListKind::Templates => by.resources.is_some(),
-            ListKind::Prompts => by.prompts.is_some(),
+            ListKind::Tools => Method::ListTools,
+            ListKind::Resources => Method::ListResources,
+            ListKind::Templates => Method::ListTemplates,
+            ListKind::Prompts => Method::ListPrompts,
         }
     }
 }
@@ -66,7 +67,7 @@ impl Run for List {
 pub(super) async fn fetch(client: &Client, kinds: &[ListKind]) -> Result<Lists, CliError> {
     let can = client.capabilities();
     let wanted =
-        |kind: ListKind| kinds.contains(&kind) || (kinds.is_empty() && kind.is_offered(&can));
+        |kind: ListKind| kinds.contains(&kind) || (kinds.is_empty() && can.offer(kind.method()));
     let named = !kinds.is_empty();
     let mut lists = Lists::default();
     if wanted(ListKind::Tools) {

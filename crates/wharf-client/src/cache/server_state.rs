@@ -161,7 +161,11 @@ impl ServerState {
             // The updated resource may be a part of the one that was read.
             Notification::ResourceUpdated { .. } => self.lock().invalidate(&[Method::ReadResource]),
             Notification::ElicitationComplete { id } => self.elicitation_completed(id),
-            _ => {}
+            Notification::Progress { .. }
+            | Notification::Log { .. }
+            | Notification::Acknowledged(_)
+            | Notification::Task(_)
+            | Notification::TaskProgress { .. } => {}
         }
     }
 

@@ -13,6 +13,7 @@ const MAX_ARGUMENT_BYTES: usize = 1 << 30;
 #[derive(Clone, Debug)]
 pub(crate) struct CallSpec {
     pub(crate) method: Method,
+    /// The tool, prompt, resource or task; for a custom method, its name.
     pub(crate) target: Option<String>,
     /// A JSON object, as text.
     pub(crate) arguments: Option<String>,
@@ -38,6 +39,18 @@ impl CallSpec {
         Ok(self)
     }
 
+    /// Sets all parameters from the text of a JSON object.
+    pub(crate) fn all_params(mut self, json: &str) -> Result<Self, Error> {
+        let members: BTreeMap<String, &RawValue> = serde_json::from_str(json)?;
+        for (name, value) in members {
+            match &*name {
+                "_meta" => self.meta = serde_json::from_str(value.get())?,
+                _ => self.params.push((name.into(), value.get().into())),
+            }
+        }
+        Ok(self)
+    }
+
     pub(crate) fn param(mut self, name: &'static str, value: &Value) -> Self {
         self.params.push((name.into(), value.to_string()));
         self
@@ -48,6 +61,9 @@ impl CallSpec {
         let params: BTreeMap<Cow<'_, str>, &RawValue> =
             serde_json::from_str(request.params()).map_err(Error::invalid_params)?;
         let mut spec = CallSpec::new(request.method);
+        if request.method == Method::Custom {
+            spec.target = Some(request.target().into_owned());
+        }
         let mirrored = request.method.info().mirrored;
         for (name, value) in params {
             let json = value.get();
@@ -57,7 +73,8 @@ impl CallSpec {
                 }
                 "arguments" => spec.arguments = Some(json.into()),
                 "_meta" => spec.meta = serde_json::from_str(json).map_err(Error::invalid_params)?,
-                "inputResponses" | "requestState" => {}
+                "inputResponses" if request.input_responses().is_some() => {}
+                "requestState" if request.request_state().is_some() => {}
                 _ => spec.params.push((name.into_owned().into(), json.into())),
             }
         }
@@ -66,10 +83,11 @@ impl CallSpec {
 
     /// Builds the request, with the fields of a retry if there are any.
     pub(crate) fn build(&self, retry: Option<&RetryParams>) -> Request {
-        let mut request = RequestBuilder::new(self.method);
-        if let Some(target) = &self.target {
-            request = request.target(target);
-        }
+        let mut request = match (self.method, &self.target) {
+            (Method::Custom, name) => RequestBuilder::custom(name.as_deref().unwrap_or_default()),
+            (method, Some(target)) => RequestBuilder::new(method).target(target),
+            (method, None) => RequestBuilder::new(method),
+        };
         if let Some(arguments) = &self.arguments {
             request = request.arguments(arguments);
         }

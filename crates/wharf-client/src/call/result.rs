@@ -51,6 +51,20 @@ pub(crate) fn completion(done: CallResult) -> Result<Completion, Error> {
     }
 }
 
+/// The result of any method as the caller's type.
+pub(crate) fn value<T: DeserializeOwned>(done: CallResult) -> Result<T, Error> {
+    let json: &str = match &done {
+        CallResult::Raw(result) => result.get(),
+        CallResult::Reply(Reply::Custom(result)) => result.get(),
+        _ => return Err(unexpected()),
+    };
+    serde_json::from_str(json).map_err(|error| {
+        let message =
+            format!("The result does not match the requested type: {error}: {}", excerpt(json));
+        Error::new(ErrorKind::ValidationFailed).with_message(message)
+    })
+}
+
 pub(crate) fn raw(done: CallResult) -> Result<Box<RawValue>, Error> {
     match done {
         CallResult::Raw(result) => Ok(result),

@@ -64,14 +64,18 @@ impl CallRun<'_> {
     }
 
     async fn retry_lost(&mut self, mut error: Error) -> Result<(), Error> {
-        let tool = self.spec.target.as_deref().filter(|_| self.spec.method == Method::CallTool);
-        if let Some(tool) = tool
-            && !is_repeatable(self.caller, tool).await
-        {
+        let called = self.spec.target.as_deref().unwrap_or_default();
+        let repeatable = match self.spec.method {
+            Method::CallTool => is_repeatable(self.caller, called).await,
+            // Its effect is unknown.
+            Method::Custom => false,
+            _ => true,
+        };
+        if !repeatable {
             let advice = format!(
                 "{}; the call was not sent again, because `{}` is not known to be safe to repeat",
                 error.message,
-                wharf_model::excerpt(tool),
+                wharf_model::excerpt(called),
             );
             error.message = advice.into();
             return Err(error);

@@ -9,7 +9,7 @@ use wharf_model::{
 
 use crate::{
     ClientHandle, PagedList, TaskHandle,
-    api::{not_offered, offers},
+    api::not_offered,
     call::{
         any_method,
         builder::{CallHooks, CallKind, CallResult},
@@ -81,7 +81,7 @@ async fn call(
     limits: CallLimits,
 ) -> Result<Reply, Error> {
     let CallLimits { idle, total, cached } = limits;
-    if !offers(&caller.about().discovery.capabilities, spec.method) {
+    if !caller.about().discovery.capabilities.offer(spec.method) {
         return Err(not_offered(spec.method.name()));
     }
     // The caller's `_meta` may change the result.
@@ -174,7 +174,7 @@ impl<'a> CallRun<'a> {
 
     /// Starts the call as a task: the task, or the result if the server created none.
     async fn start(mut self, ttl: Option<u64>) -> Result<TaskStart, Error> {
-        if !offers(&self.caller.about().discovery.capabilities, Method::CallTool) {
+        if !self.caller.about().discovery.capabilities.offer(Method::CallTool) {
             return Err(not_offered(Method::CallTool.name()));
         }
         if self.caller.task_dialect() == TaskDialect::Legacy {

@@ -112,10 +112,6 @@ fn begin(
             let answering = handler.roots();
             Box::pin(async move { text(&RootsResult::new(answered(answering).await?)) })
         }
-        other => {
-            let error = Error::method_not_found(other.method().name());
-            Box::pin(ready(Err(AnswerError::Refused(error))))
-        }
     }
 }
 

@@ -2,9 +2,11 @@
 
 use std::{fmt, future::Future, sync::Arc};
 
+use serde_json::Value;
 use wharf_model::{
     BoxFuture, ClientCapabilities, ElicitForm, ElicitResult, ElicitUrl, ElicitationCapability,
-    Error, Method, Root, RootsCapability, SamplingCapability, SamplingRequest, SamplingResult,
+    Error, Meta, Method, Root, RootsCapability, SamplingCapability, SamplingRequest,
+    SamplingResult,
 };
 
 /// Answers requests of servers, for every era and transport.
@@ -98,6 +100,7 @@ pub struct ClientHandlerBuilder {
     with_tools: bool,
     roots: RequestFn<(), Vec<Root>>,
     roots_change: bool,
+    extensions: Meta,
 }
 
 /// Boxes a closure.
@@ -114,6 +117,22 @@ impl ClientHandlerBuilder {
     #[must_use]
     pub fn new() -> Self {
         ClientHandlerBuilder::default()
+    }
+
+    /// Declares an extension of the protocol with its settings, a JSON object, to servers whose revision has
+    /// extensions.
+    ///
+    /// ```
+    /// use serde_json::json;
+    /// use wharf_client::{ClientHandler, ClientHandlerBuilder};
+    ///
+    /// let handler = ClientHandlerBuilder::new().extension("com.example/tides", json!({"unit": "foot"}));
+    /// assert!(handler.capabilities().extensions.contains_key("com.example/tides"));
+    /// ```
+    #[must_use]
+    pub fn extension(mut self, id: impl Into<String>, settings: impl Into<Value>) -> Self {
+        self.extensions.insert(id.into(), settings.into());
+        self
     }
 
     /// Sets the closure for form elicitation.
@@ -197,6 +216,9 @@ impl ClientHandlerBuilder {
 impl ClientHandler for ClientHandlerBuilder {
     fn capabilities(&self) -> ClientCapabilities {
         let mut can = ClientCapabilities::default();
+        if !self.extensions.is_empty() {
+            can.extensions = self.extensions.clone().into();
+        }
         let (form, url) = (self.elicit.is_some(), self.elicit_url.is_some());
         if form || url {
             can = can.elicitation(ElicitationCapability::default().form(form).url(url));

@@ -5,8 +5,9 @@ use serde::{Deserialize, Serialize};
 use crate::{ClientCapability, ElicitForm, ElicitUrl, Method, SamplingRequest};
 
 /// Request from a handler to the client.
+///
+/// A new request of the protocol is a new variant, in a new minor version of this crate.
 #[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
 pub enum ClientRequest {
     /// Elicitation with a form.
     Elicit(Box<ElicitForm>),

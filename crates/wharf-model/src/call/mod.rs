@@ -8,4 +8,5 @@ pub(crate) mod method;
 pub(crate) mod outbox;
 pub(crate) mod outcome;
 pub(crate) mod request;
+pub(crate) mod request_builder;
 pub(crate) mod service;

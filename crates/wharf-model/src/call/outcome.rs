@@ -5,8 +5,9 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 
 use crate::{
-    CacheHint, ClientRequest, Completion, Error, LazyJson, Meta, PromptInfo, PromptResult,
-    ReadResult, ResourceInfo, ServerCapabilities, Task, TemplateInfo, ToolInfo, ToolResult,
+    CacheHint, ClientRequest, Completion, Error, JsonText, LazyJson, Meta, PromptInfo,
+    PromptResult, ReadResult, ResourceInfo, ServerCapabilities, Task, TemplateInfo, ToolInfo,
+    ToolResult,
 };
 
 /// Outcome of a call.
@@ -42,8 +43,9 @@ impl From<ToolResult> for Outcome {
 }
 
 /// Complete result, with one variant for each method.
+///
+/// A new method of the protocol is a new variant, in a new minor version of this crate.
 #[derive(Clone, Debug)]
-#[non_exhaustive]
 pub enum Reply {
     /// Of `server/discover`.
     Discover(Box<Discovery>),
@@ -83,6 +85,9 @@ pub enum Reply {
         /// Cursor of the next page; none on the last page.
         next: Option<String>,
     },
+    /// Of a custom method: the text of a JSON object. The protocol's own members (`resultType`, `_meta`) are added
+    /// where the revision has them.
+    Custom(JsonText),
 }
 
 /// Discovery result of a server. The transport adds name and version.

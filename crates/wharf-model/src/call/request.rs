@@ -2,6 +2,7 @@
 
 use std::{
     borrow::Cow,
+    fmt,
     ops::{Deref, DerefMut},
     sync::{
         Arc,
@@ -10,6 +11,11 @@ use std::{
 };
 
 use bytestring::ByteString;
+use serde::{
+    Deserializer,
+    de::{MapAccess, Visitor},
+};
+use serde_json::value::RawValue;
 
 use crate::{
     ChangeVersion, ClientCapabilities, HeaderParams, Implementation, InputMode,
@@ -54,7 +60,7 @@ impl Span {
 pub struct Parts {
     /// `params`.
     pub params: Span,
-    /// `params.name` or `params.uri`: the method's mirrored field.
+    /// `params.name` or `params.uri`: the method's mirrored field. For a custom method, its name.
     pub target: Span,
     /// `params.arguments`.
     pub arguments: Span,
@@ -219,13 +225,55 @@ impl Request {
         span.of(&self.body)
     }
 
+    /// Returns the name of the method on the wire.
+    ///
+    /// ```
+    /// # mod wharf { pub use wharf_model::*; pub mod model { pub use super::*; } }
+    /// use wharf::model::{Method, RequestBuilder};
+    ///
+    /// assert_eq!(RequestBuilder::new(Method::ListTools).build().method_name(), "tools/list");
+    /// assert_eq!(RequestBuilder::custom("acme/report").build().method_name(), "acme/report");
+    /// ```
+    #[must_use]
+    pub fn method_name(&self) -> Cow<'_, str> {
+        match self.method {
+            Method::Custom => self.target(),
+            method => Cow::Borrowed(method.name()),
+        }
+    }
+
+    /// Returns the parameters that the caller of a custom method gave: the JSON object `params` without the members
+    /// that belong to the protocol (`_meta`, and those of a retry).
+    ///
+    /// ```
+    /// # mod wharf { pub use wharf_model::*; pub mod model { pub use super::*; } }
+    /// use wharf::model::RequestBuilder;
+    ///
+    /// let request = RequestBuilder::custom("acme/report").param("year", "2026").meta("{}").build();
+    /// assert_eq!(request.custom_params(), r#"{"year":2026}"#);
+    /// ```
+    #[must_use]
+    pub fn custom_params(&self) -> Cow<'_, str> {
+        let Parts { meta, input_responses, request_state, .. } = self.parts;
+        let names = ["_meta", "inputResponses", "requestState"];
+        let present = [meta, input_responses, request_state].map(Span::is_some);
+        if present == [false; 3] {
+            return Cow::Borrowed(self.params());
+        }
+        let is_own =
+            |name: &str| !names.iter().zip(present).any(|(it, found)| found && *it == name);
+        // The message was checked when it was read, so `params` is an object.
+        without_members(self.params(), is_own).map_or(Cow::Borrowed("{}"), Cow::Owned)
+    }
+
     /// Returns the parameters as a JSON object.
     #[must_use]
     pub fn params(&self) -> &str {
         self.json(self.parts.params).unwrap_or("{}")
     }
 
-    /// Returns the name or URI of the target; empty for methods without one.
+    /// Returns the name or URI of the target; empty for methods without one. The target of a custom method is its
+    /// own name.
     #[must_use]
     pub fn target(&self) -> Cow<'_, str> {
         self.text(self.parts.target).unwrap_or_default()
@@ -331,131 +379,31 @@ impl DerefMut for Request {
     }
 }
 
-/// Builder of a [`Request`] for callers in the same process, without a message to decode.
-///
-/// ```
-/// # mod wharf { pub use wharf_model::*; pub mod model { pub use super::*; } }
-/// use wharf::model::{Method, RequestBuilder};
-///
-/// let request = RequestBuilder::new(Method::CallTool)
-///     .target("add")
-///     .arguments(r#"{"a":1,"b":2}"#)
-///     .build();
-/// assert_eq!(request.target(), "add");
-/// assert_eq!(request.params(), r#"{"name":"add","arguments":{"a":1,"b":2}}"#);
-/// ```
-#[derive(Debug)]
-pub struct RequestBuilder {
-    method: Method,
-    body: String,
-    parts: Parts,
-}
+/// Copies the members of a JSON object that `is_kept` selects; none if it is not an object.
+fn without_members(json: &str, is_kept: impl Fn(&str) -> bool) -> Option<String> {
+    struct Members<F>(F);
+    impl<'de, F: Fn(&str) -> bool> Visitor<'de> for Members<F> {
+        type Value = String;
 
-impl RequestBuilder {
-    /// Creates a request for `method` without parameters.
-    #[must_use]
-    pub fn new(method: Method) -> Self {
-        RequestBuilder { method, body: "{".into(), parts: Parts::default() }
-    }
-
-    /// Sets the tool, prompt, resource or task.
-    #[must_use]
-    pub fn target(mut self, target: &str) -> Self {
-        let field = self.method.info().mirrored.unwrap_or("name");
-        self.parts.target = self.put_text(field, target);
-        self
-    }
-
-    /// Sets the arguments: the text of a JSON object.
-    #[must_use]
-    pub fn arguments(mut self, json: &str) -> Self {
-        self.parts.arguments = self.put("arguments", json);
-        self
-    }
-
-    /// Sets the pagination cursor.
-    #[must_use]
-    pub fn cursor(mut self, cursor: &str) -> Self {
-        self.parts.cursor = self.put_text("cursor", cursor);
-        self
-    }
-
-    /// Sets the requested page size.
-    #[must_use]
-    pub fn limit(mut self, limit: u64) -> Self {
-        self.parts.limit = self.put("limit", &limit.to_string());
-        self
-    }
-
-    /// Sets the responses to earlier input requests: the text of a JSON object.
-    #[must_use]
-    pub fn input_responses(mut self, json: &str) -> Self {
-        self.parts.input_responses = self.put("inputResponses", json);
-        self
-    }
-
-    /// Sets the state that an earlier attempt returned.
-    #[must_use]
-    pub fn request_state(mut self, state: &str) -> Self {
-        self.parts.request_state = self.put_text("requestState", state);
-        self
-    }
-
-    /// Sets `_meta`: the text of a JSON object.
-    #[must_use]
-    pub fn meta(mut self, json: &str) -> Self {
-        self.parts.meta = self.put("_meta", json);
-        self
-    }
-
-    /// Adds any other parameter: its name and the text of its JSON value.
-    #[must_use]
-    pub fn param(mut self, name: &str, json: &str) -> Self {
-        self.put(name, json);
-        self
-    }
-
-    /// Builds the request.
-    #[must_use]
-    pub fn build(mut self) -> Request {
-        self.body.push('}');
-        self.parts.params = span(0, self.body.len());
-        Request::new(self.method, self.body.into(), self.parts)
-    }
-
-    fn put_text(&mut self, name: &str, text: &str) -> Span {
-        let json = serde_json::Value::from(text).to_string();
-        self.put(name, &json)
-    }
-
-    fn put(&mut self, name: &str, json: &str) -> Span {
-        if self.body.len() > 1 {
-            self.body.push(',');
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object")
         }
-        self.body.push_str(&serde_json::Value::from(name).to_string());
-        self.body.push(':');
-        let start = self.body.len();
-        self.body.push_str(json);
-        span(start, self.body.len())
-    }
-}
 
-/// Returns the span. Messages are far below 4 GiB; a longer one has no parts.
-fn span(start: usize, end: usize) -> Span {
-    match (u32::try_from(start), u32::try_from(end)) {
-        (Ok(start), Ok(end)) => Span::new(start, end),
-        _ => Span::default(),
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<String, A::Error> {
+            let mut out = String::from("{");
+            while let Some((name, value)) = map.next_entry::<String, &RawValue>()? {
+                if (self.0)(&name) {
+                    if out.len() > 1 {
+                        out.push(',');
+                    }
+                    out.push_str(&serde_json::Value::from(name).to_string());
+                    out.push(':');
+                    out.push_str(value.get());
+                }
+            }
+            out.push('}');
+            Ok(out)
+        }
     }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn escaped_text_is_decoded_and_plain_text_is_borrowed() {
-        let request = RequestBuilder::new(Method::GetPrompt).target("a\"b").cursor("c").build();
-        assert_eq!(request.target(), "a\"b");
-        assert!(matches!(request.cursor(), Some(Cow::Borrowed("c"))));
-    }
+    serde_json::Deserializer::from_str(json).deserialize_map(Members(is_kept)).ok()
 }

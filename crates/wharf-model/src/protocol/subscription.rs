@@ -14,8 +14,9 @@ use serde_json::value::RawValue;
 use crate::{LogLevel, Principal, Task};
 
 /// Notification from the server to the client.
+///
+/// A new notification of the protocol is a new variant, in a new minor version of this crate.
 #[derive(Clone, Debug)]
-#[non_exhaustive]
 pub enum Notification {
     /// Progress of the call.
     Progress {

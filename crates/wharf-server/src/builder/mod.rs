@@ -7,19 +7,27 @@ use std::{any::TypeId, any::type_name, mem, sync::Arc, sync::Mutex};
 
 use arc_swap::ArcSwap;
 use wharf_model::{
-    CacheHint, NonceStore, ServerCapabilities, Service, Sharing, StateCipher, Stores,
+    CacheHint, Meta, NonceStore, ServerCapabilities, Service, Sharing, StateCipher, Stores,
 };
 use wharf_store::MemoryNonces;
 
 use crate::{
-    builder::{error::BuildError, prepare::PartPreparer},
-    handler::blocking::BlockingPool,
+    builder::{
+        error::BuildError,
+        prepare::{PartPreparer, is_qualified},
+    },
+    handler::{
+        Handler, blocking::BlockingPool, extract::Extract, into_method_result::IntoMethodResult,
+    },
     key_ring::KeyRing,
     notifications::{SubscriptionTable, subscription_limits::SubscriptionLimits},
-    primitives::{prompt::Prompt, resource::Resource, tool::Tool},
+    primitives::{
+        custom_method::CustomMethod, extension::ProtocolExtension, prompt::Prompt,
+        resource::Resource, tool::Tool,
+    },
     router::{
         access::Access,
-        catalog::CatalogLists,
+        catalog::{CatalogLists, MethodTable},
         concurrency::ConcurrencyLimit,
         state::{EditCapabilities, ServerDescription, ServerState, StateMap},
     },
@@ -68,7 +76,7 @@ pub trait PromptFn {
     fn prompt() -> Prompt;
 }
 
-/// Tool, resource or prompt to register with a server.
+/// Tool, resource, prompt or custom method to register with a server.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Part {
@@ -78,6 +86,8 @@ pub enum Part {
     Resource(Resource),
     /// A prompt.
     Prompt(Prompt),
+    /// A method that the protocol does not define.
+    Method(CustomMethod),
 }
 
 impl Part {
@@ -85,7 +95,7 @@ impl Part {
     pub(crate) fn task_runtime(&self) -> Option<&'static dyn TaskRuntime> {
         match self {
             Part::Tool(tool) => tool.task_runtime,
-            Part::Resource(_) | Part::Prompt(_) => None,
+            Part::Resource(_) | Part::Prompt(_) | Part::Method(_) => None,
         }
     }
 }
@@ -108,6 +118,12 @@ impl From<Prompt> for Part {
     }
 }
 
+impl From<CustomMethod> for Part {
+    fn from(method: CustomMethod) -> Self {
+        Part::Method(method)
+    }
+}
+
 /// Keys of a store, with the function that encrypts it: a server without keys does not link that
 /// function.
 struct StoreKey {
@@ -122,6 +138,7 @@ pub struct RouterBuilder {
     states: StateMap,
     instructions: Option<String>,
     logging: bool,
+    extensions: Meta,
     edit: Option<EditCapabilities>,
     limits: CallLimits,
     access: Option<Box<dyn Access>>,
@@ -145,6 +162,7 @@ impl RouterBuilder {
             states: StateMap::default(),
             instructions: None,
             logging: true,
+            extensions: Meta::new(),
             edit: None,
             limits: CallLimits::default(),
             access: None,
@@ -183,7 +201,7 @@ impl RouterBuilder {
         self
     }
 
-    /// Adds a tool, a resource or a prompt.
+    /// Adds a tool, a resource, a prompt or a custom method.
     #[allow(clippy::should_implement_trait)] // `add` registers a part: it is not the operator `+`
     pub fn add(mut self, part: impl Into<Part>) -> Self {
         let part = part.into();
@@ -205,6 +223,40 @@ impl RouterBuilder {
     /// Adds the prompt that a function defines.
     pub fn prompt<P: PromptFn>(self) -> Self {
         self.add(P::prompt())
+    }
+
+    /// Adds a method that the protocol does not define, such as `acme/report`: an async function of
+    /// extractors. A [`CustomMethod`] has scopes and a timeout as well.
+    ///
+    /// ```
+    /// # mod wharf { pub use {wharf_model::*, wharf_server::*}; pub mod server { pub use super::*; } }
+    /// use wharf::{Json, server::Router};
+    ///
+    /// let router = Router::builder().method("acme/tide", async || Json([("height", 3)])).build();
+    /// # let _ = router;
+    /// ```
+    pub fn method<A, F>(self, name: impl Into<String>, handler: F) -> Self
+    where
+        F: Handler<A>,
+        F::Output: IntoMethodResult,
+        A: Extract + 'static,
+    {
+        self.add(CustomMethod::new(name, handler))
+    }
+
+    /// Adds an extension of the protocol: declares it with its settings, and adds its methods.
+    pub fn extension(mut self, extension: ProtocolExtension) -> Self {
+        let ProtocolExtension { id, settings, methods } = extension;
+        let item = format!("extension `{id}`");
+        if !is_qualified(&id) {
+            let text = "its identifier is a domain in reverse, `/` and a name, such as \
+                        `com.example/tides`: choose another";
+            self.problems.add(&item, text);
+        }
+        if self.extensions.insert(id, settings.into()).is_some() {
+            self.problems.add(&item, "it is added twice: remove one");
+        }
+        methods.into_iter().fold(self, RouterBuilder::add)
     }
 
     /// Sets the instructions that tell models how to use the server.
@@ -292,6 +344,7 @@ impl RouterBuilder {
 
     /// Builds the router, or returns all problems.
     pub fn build(mut self) -> Result<Router, BuildError> {
+        let methods = self.methods();
         let (lists, next) = self.lists();
         let seal = self.take_cipher();
         let stores = self.take_stores(&*seal);
@@ -309,6 +362,7 @@ impl RouterBuilder {
             instructions: self.instructions,
             logging: self.logging,
             promotes: self.tasks.threshold.is_some(),
+            extensions: self.extensions,
             edit: self.edit,
         };
         let nonces = self.nonces.or_else(|| stores.as_ref().map(|stores| stores.nonces.clone()));
@@ -323,6 +377,7 @@ impl RouterBuilder {
             access: self.access,
             cache: self.cache,
             upstream: self.upstream,
+            methods,
             subscription_table: SubscriptionTable::new(self.limits.subscriptions),
             subscription_limits: SubscriptionLimits::new(&self.limits),
             call_limit: ConcurrencyLimit::new(self.limits.concurrent, self.limits.queue),
@@ -335,6 +390,25 @@ impl RouterBuilder {
             limits: self.limits,
         });
         Ok(Router::layered(server, layers))
+    }
+
+    /// Takes the custom methods out of the parts, and prepares them.
+    fn methods(&mut self) -> MethodTable {
+        let preparer = PartPreparer { limits: &self.limits, states: &self.states };
+        let is_method = |part: &mut Part| matches!(part, Part::Method(_));
+        let mut table = MethodTable::default();
+        for part in self.parts.extract_if(.., is_method) {
+            let Part::Method(method) = part else { continue };
+            let name = method.name.clone();
+            let entry = preparer.method(method, &mut self.problems);
+            if table.insert(name.clone(), entry).is_some() {
+                self.problems.add(format!("method `{name}`"), "it is added twice: remove one");
+            }
+        }
+        if self.upstream.is_some() && !table.is_empty() {
+            self.problems.add("server", "a proxy forwards every call: remove its own methods");
+        }
+        table
     }
 
     /// Prepares all parts; also returns the order number of the next part.

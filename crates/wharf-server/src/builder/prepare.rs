@@ -2,7 +2,9 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use wharf_model::{Deadlines, Notification, PromptInfo, ResourceInfo, TemplateInfo, ToolInfo};
+use wharf_model::{
+    Deadlines, Method, Notification, PromptInfo, ResourceInfo, TemplateInfo, ToolInfo,
+};
 
 use crate::{
     builder::{Part, error::BuildError},
@@ -12,6 +14,7 @@ use crate::{
     param_headers::ParamHeaders,
     primitives::{
         completion::CompleterTable,
+        custom_method::CustomMethod,
         prompt::Prompt,
         resource::{ReadMetadata, Resource},
         tool::Tool,
@@ -19,7 +22,9 @@ use crate::{
         uri_template::UriTemplate,
     },
     router::{
-        catalog::{CatalogEntry, CatalogLists, ItemList, ListedItem, TemplateExtra, ToolExtra},
+        catalog::{
+            CatalogEntry, CatalogLists, ItemList, ListedItem, MethodEntry, TemplateExtra, ToolExtra,
+        },
         state::StateMap,
     },
     schema,
@@ -111,7 +116,35 @@ impl PartPreparer<'_> {
             Part::Resource(resource) => {
                 PreparedPart::Resource(self.resource(resource, order, problems))
             }
+            Part::Method(method) => {
+                let item = format!("method `{}`", method.name);
+                problems.add(item, "a running server cannot get another method: add it before");
+                return None;
+            }
         })
+    }
+
+    pub(crate) fn method(&self, method: CustomMethod, problems: &mut BuildError) -> MethodEntry {
+        let parameters = method.parameters();
+        let CustomMethod { name, endpoint, declaration, timeout, scopes } = method;
+        let mut check = PartCheck { item: format!("method `{name}`"), problems };
+        if Method::is_defined(&name) {
+            check.add("the protocol defines a message of this name: choose another");
+        }
+        if !is_qualified(&name) {
+            check.add(
+                "its name is a namespace, `/` and a name, such as `acme/report`, without spaces: \
+                 choose another",
+            );
+        }
+        check_scope_syntax(&scopes, &mut check);
+        self.declaration(&declaration, &mut check);
+        if declaration.takes_uri || declaration.takes_completion {
+            check.add("a method cannot take `Uri` or `CompletionRequest`");
+        }
+        let validator = self.validator(parameters, &mut check);
+        let deadlines = timeout.map(fixed_deadlines);
+        MethodEntry { endpoint, validator, deadlines, scopes }
     }
 
     fn tool(&self, tool: Tool, order: u64, problems: &mut BuildError) -> CatalogEntry<ToolInfo> {
@@ -442,6 +475,13 @@ fn into_template(info: ResourceInfo) -> TemplateInfo {
 /// Deadlines of a call with its own timeout: it may be idle for as long as it may run.
 fn fixed_deadlines(timeout: Duration) -> Deadlines {
     Deadlines { idle: Some(timeout), total: Some(timeout) }
+}
+
+/// Returns whether `name` has a namespace, and nothing that HTTP headers would have to encode.
+pub(crate) fn is_qualified(name: &str) -> bool {
+    let (namespace, rest) = name.split_once('/').unwrap_or_default();
+    let is_plain = name.bytes().all(|byte| byte.is_ascii_graphic());
+    is_plain && name.len() <= 256 && !namespace.is_empty() && !rest.is_empty()
 }
 
 fn is_tool_name(name: &str) -> bool {

@@ -61,6 +61,9 @@ impl<T: DeserializeOwned + JsonSchema> Extract for Args<T> {
             CallInput::Prompt(pairs) | CallInput::Resource(pairs, _) => {
                 string_args::from_strings(pairs)
             }
+            CallInput::Params(json) => {
+                lenient_json::from_json(json, call.max_values()).map_err(|error| error.to_string())
+            }
             CallInput::Completion(_) => return Err(call.wrong_extractor("Args")),
         };
         // The message may quote the caller's input, which may be long.
@@ -69,7 +72,8 @@ impl<T: DeserializeOwned + JsonSchema> Extract for Args<T> {
     }
 }
 
-/// Arguments of a tool call as received: the text of a JSON object.
+/// Arguments of a tool call, or parameters of a custom method, as received: the text of a JSON
+/// object.
 ///
 /// ```
 /// # mod wharf { pub use {wharf_model::*, wharf_server::*}; pub mod server { pub use super::*; } pub mod middleware { pub use super::*; } }
@@ -92,9 +96,11 @@ impl Extract for RawArgs {
     }
 
     fn extract(call: &Incoming<'_>) -> Result<Self, Error> {
-        RawValue::from_string(call.request.arguments().to_owned())
-            .map(RawArgs)
-            .map_err(Error::invalid_params)
+        let json = match call.input {
+            CallInput::Params(json) => json,
+            _ => call.request.arguments(),
+        };
+        RawValue::from_string(json.to_owned()).map(RawArgs).map_err(Error::invalid_params)
     }
 }
 

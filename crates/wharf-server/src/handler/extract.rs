@@ -14,7 +14,7 @@ use wharf_model::{CompletionRequest, Error, ErrorKind, Outbox, Principal, Reques
 use crate::{
     context::Ctx,
     handler::string_args::StringArg,
-    middleware::printable,
+    middleware::{printable, trace::method_name},
     primitives::resource::ReadMetadata,
     router::state::ServerState,
     schema,
@@ -101,6 +101,8 @@ pub(crate) enum CallInput<'a> {
     Resource(&'a [(Cow<'a, str>, StringArg)], &'a ReadMetadata),
     /// A completion.
     Completion(&'a CompletionRequest),
+    /// A custom method: the text of its parameters, a JSON object.
+    Params(&'a str),
 }
 
 impl CallInput<'_> {
@@ -109,7 +111,9 @@ impl CallInput<'_> {
         match self {
             CallInput::Json => ErrorKind::InvalidToolArguments,
             CallInput::Prompt(_) => ErrorKind::InvalidPromptArguments,
-            CallInput::Resource(..) | CallInput::Completion(_) => ErrorKind::InvalidParams,
+            CallInput::Resource(..) | CallInput::Completion(_) | CallInput::Params(_) => {
+                ErrorKind::InvalidParams
+            }
         }
     }
 }
@@ -164,6 +168,7 @@ impl<'a> Incoming<'a> {
             CallInput::Prompt(pairs) | CallInput::Resource(pairs, _) => {
                 validator.check_strings(pairs)
             }
+            CallInput::Params(json) => validator.check_json(json, self.max_values()),
             CallInput::Completion(_) => Ok(()),
         };
         checked.map(|()| parameters).map_err(|problems| self.invalid(&problems))
@@ -185,8 +190,12 @@ impl<'a> Incoming<'a> {
     /// Logs a mistake in the configuration of the server. The client receives only an internal
     /// error.
     pub(crate) fn configuration_error(&self, problem: impl fmt::Display) -> Error {
-        let (method, target) = (self.request.method.name(), self.request.target());
-        tracing::error!(method, handler = printable(&target), "cannot run handler: it {problem}");
+        let (method, target) = (method_name(&self.request), self.request.target());
+        tracing::error!(
+            method = &*method,
+            handler = printable(&target),
+            "cannot run handler: it {problem}"
+        );
         Error::new(ErrorKind::InternalError)
     }
 

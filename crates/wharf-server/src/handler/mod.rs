@@ -6,6 +6,7 @@ pub(crate) mod builtin_extractors;
 pub(crate) mod extract;
 pub(crate) mod into_completion;
 pub(crate) mod into_contents;
+pub(crate) mod into_method_result;
 pub(crate) mod into_prompt;
 pub(crate) mod into_tool;
 pub(crate) mod string_args;

@@ -13,7 +13,8 @@ use std::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json, value::RawValue};
 use wharf_model::{
-    BoxFuture, ClientRequest, Error, ErrorKind, InputMode, InputRequired, Outcome, Rate, Request,
+    BoxFuture, ClientRequest, Error, ErrorKind, InputMode, InputRequired, Method, Outcome, Rate,
+    Request,
 };
 
 use crate::{
@@ -459,7 +460,10 @@ impl RetryChain {
 /// encryption).
 fn state_binding(request: &Request, most: usize) -> Vec<u8> {
     let principal = request.principal().map(|principal| principal.id());
-    let arguments = canonical_arguments(request.arguments(), most);
+    let arguments = match request.method {
+        Method::Custom => canonical_arguments(&request.custom_params(), most),
+        _ => canonical_arguments(request.arguments(), most),
+    };
     let bound = json!([request.method.name(), request.target(), principal, arguments]);
     format!("wharf requestState {}", fingerprint(&bound)).into_bytes()
 }

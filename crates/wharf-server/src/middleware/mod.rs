@@ -7,7 +7,7 @@ mod rate_limit;
 mod timeout;
 #[cfg(feature = "tower")]
 mod tower;
-mod trace;
+pub(crate) mod trace;
 
 use std::{fmt, sync::Arc};
 

@@ -9,7 +9,7 @@ use std::{
 
 use wharf_model::{BoxFuture, Error, ErrorKind, Method, Outcome, Request, ToolResult};
 
-use crate::middleware::{Middleware, Next, printable};
+use crate::middleware::{Middleware, Next, printable, trace::method_name};
 
 /// Converts a panic of a handler or of inner middleware into an outcome that outer middleware
 /// receives, and logs its text.
@@ -21,12 +21,17 @@ pub struct PanicGuard;
 
 impl Middleware for PanicGuard {
     fn call(&self, request: Request, next: Next) -> BoxFuture<Outcome> {
-        let (method, target) = (request.method.name(), printable(&request.target()));
+        let (method, target) = (method_name(&request), printable(&request.target()));
         let mut call = GuardedCall::start(request, next);
         Box::pin(poll_fn(move |cx| {
             call.poll(cx).map(|ended| {
                 ended.unwrap_or_else(|panic| {
-                    tracing::error!(method, target, panic = panic.text(), "handler panicked");
+                    tracing::error!(
+                        method = &*method,
+                        target,
+                        panic = panic.text(),
+                        "handler panicked"
+                    );
                     panic.into_outcome()
                 })
             })

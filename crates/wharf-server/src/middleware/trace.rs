@@ -1,6 +1,7 @@
 //! Middleware that creates a `tracing` span per call.
 
 use std::{
+    borrow::Cow,
     error::Error as _,
     future::poll_fn,
     ops::RangeInclusive,
@@ -8,7 +9,7 @@ use std::{
 };
 
 use tracing::{Level, Span, field};
-use wharf_model::{BoxFuture, Outcome, Reply, Request};
+use wharf_model::{BoxFuture, Method, Outcome, Reply, Request};
 
 use crate::{
     handler::tool_error::with_all_sources,
@@ -33,19 +34,19 @@ impl Middleware for Tracing {
         if !tracing::enabled!(Level::ERROR) {
             return next.run(request);
         }
-        let (method, target) = (request.method.name(), printable(&request.target()));
-        let span = tracing::info_span!("call", method, target, outcome = field::Empty);
+        let (method, target) = (method_name(&request), printable(&request.target()));
+        let span = tracing::info_span!("call", method = &*method, target, outcome = field::Empty);
         let mut call = span.in_scope(|| GuardedCall::start(request, next));
         let timer = Instant::now();
         Box::pin(poll_fn(move |cx| {
             let _inside = span.enter();
             call.poll(cx).map(|ended| match ended {
                 Ok(outcome) => {
-                    finished(&span, (method, &target), &outcome, timer.elapsed());
+                    finished(&span, (&method, &target), &outcome, timer.elapsed());
                     outcome
                 }
                 Err(panic) => {
-                    panicked(&span, (method, &target), &panic, timer.elapsed());
+                    panicked(&span, (&method, &target), &panic, timer.elapsed());
                     panic.into_outcome()
                 }
             })
@@ -82,6 +83,14 @@ fn panicked(span: &Span, (method, target): (&str, &str), panic: &CaughtPanic, el
     let (panic, elapsed_us) = (panic.text(), elapsed.as_micros() as u64);
     span.record("outcome", "panicked");
     tracing::error!(outcome = "panicked", method, target, panic, elapsed_us, "call finished");
+}
+
+/// Returns the name of the method for the log; that of a custom method is from the caller.
+pub(crate) fn method_name(request: &Request) -> Cow<'static, str> {
+    match request.method {
+        Method::Custom => Cow::Owned(printable(&request.method_name())),
+        method => Cow::Borrowed(method.name()),
+    }
 }
 
 /// Sanitizes a caller's string for the log: short, and without characters that could forge lines,

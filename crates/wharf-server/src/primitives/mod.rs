@@ -2,6 +2,8 @@
 
 pub(crate) mod common_setters;
 pub(crate) mod completion;
+pub(crate) mod custom_method;
+pub(crate) mod extension;
 pub(crate) mod prompt;
 pub(crate) mod resource;
 pub(crate) mod tool;

@@ -49,6 +49,8 @@ pub enum Item<'a> {
     Template(&'a TemplateInfo),
     /// A prompt.
     Prompt(&'a PromptInfo),
+    /// A custom method, by name.
+    Method(&'a str),
 }
 
 impl<'a> Item<'a> {
@@ -60,6 +62,7 @@ impl<'a> Item<'a> {
             Item::Resource(info) => &info.name,
             Item::Template(info) => &info.name,
             Item::Prompt(info) => &info.name,
+            Item::Method(name) => name,
         }
     }
 }

@@ -70,6 +70,18 @@ pub(crate) struct CatalogEntry<I: ListedItem> {
     pub(crate) extra: I::Extra,
 }
 
+/// Custom methods by name, fixed when the server is built: the protocol layer knows their names.
+pub(crate) type MethodTable = HashMap<String, MethodEntry, FastState>;
+
+/// Registered custom method.
+pub(crate) struct MethodEntry {
+    pub(crate) endpoint: Arc<dyn Endpoint>,
+    pub(crate) validator: SchemaValidator,
+    pub(crate) deadlines: Option<Deadlines>,
+    /// Scopes that a caller must have, all of them.
+    pub(crate) scopes: Vec<String>,
+}
+
 /// Data of a tool.
 pub(crate) struct ToolExtra {
     /// Validator of results whose schema is hand-written.

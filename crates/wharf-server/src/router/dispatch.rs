@@ -4,8 +4,8 @@ use std::{borrow::Cow, sync::Arc};
 
 use serde_json::{Map, Value};
 use wharf_model::{
-    BoxFuture, Completion, CompletionRef, CompletionRequest, Error, ErrorKind, Method, Outbox,
-    Outcome, Principal, Reply, Request, TemplateInfo, ToolInfo,
+    BoxFuture, Completion, CompletionRef, CompletionRequest, Error, ErrorKind, Outbox, Outcome,
+    Principal, Reply, Request, TemplateInfo, ToolInfo, excerpt,
 };
 
 use crate::{
@@ -17,6 +17,7 @@ use crate::{
     lenient_json,
     primitives::completion::CompleterTable,
     router::{
+        access::Item,
         catalog::{CatalogEntry, CatalogLists, ListedItem},
         check_output::check_output,
         state::ServerState,
@@ -25,22 +26,31 @@ use crate::{
     tasks::{create, create::CallPlan, runtime::missing_runtime},
 };
 
-/// Runs the handler that the request names.
-pub(crate) fn run(
+/// Calls a method that the protocol does not define.
+pub(crate) fn call_method(
     server: &Arc<ServerState>,
-    lists: &CatalogLists,
     request: Request,
     outbox: Outbox,
 ) -> BoxFuture<Outcome> {
-    match request.method {
-        Method::CallTool => call_tool(server, lists, request, outbox),
-        Method::ReadResource => read_resource(server, lists, request, outbox),
-        Method::GetPrompt => get_prompt(server, lists, request, outbox),
-        _ => complete(server, lists, request, outbox),
+    let name = request.method_name();
+    let method = server.methods.get(&*name);
+    let Some(method) = method.filter(|_| server.allows(&request, Item::Method(&name))) else {
+        return now(Error::method_not_found(&excerpt(&name)).into());
+    };
+    if let Some(error) = server.missing_scopes(&request, &method.scopes) {
+        return now(error.into());
     }
+    if let Some(deadlines) = method.deadlines {
+        outbox.set_deadlines(deadlines);
+    }
+    let params = request.custom_params().into_owned();
+    let (input, validator) = (CallInput::Params(&params), Some(&method.validator));
+    drop(name);
+    method.endpoint.call(Incoming::new(request, outbox, server, input, validator))
 }
 
-fn call_tool(
+/// Calls a tool.
+pub(crate) fn call_tool(
     server: &Arc<ServerState>,
     lists: &CatalogLists,
     request: Request,
@@ -130,7 +140,8 @@ fn call<I: ListedItem>(
     entry.endpoint.call(Incoming::new(request, outbox, server, input, Some(&entry.validator)))
 }
 
-fn read_resource(
+/// Reads a resource, or one that a template matches.
+pub(crate) fn read_resource(
     server: &Arc<ServerState>,
     lists: &CatalogLists,
     request: Request,
@@ -213,7 +224,8 @@ pub(crate) fn may_subscribe(
     }
 }
 
-fn get_prompt(
+/// Gets a prompt.
+pub(crate) fn get_prompt(
     server: &Arc<ServerState>,
     lists: &CatalogLists,
     request: Request,
@@ -263,7 +275,8 @@ fn prompt_arguments(json: &str, most: usize) -> Result<NamedArgs<'static>, Error
     Ok(map.into_iter().filter_map(pair).collect())
 }
 
-fn complete(
+/// Completes an argument.
+pub(crate) fn complete(
     server: &Arc<ServerState>,
     lists: &CatalogLists,
     request: Request,

@@ -15,8 +15,8 @@ use std::{collections::BTreeSet, fmt, sync::Arc, time::Duration};
 use serde::Deserialize;
 use wharf_model::{
     BoxFuture, Bus, ChangeVersion, Deadlines, Error, ErrorKind, LiveSubscriptionFilter, Method,
-    Notification, Outbox, Outcome, Reply, Request, ServerCapabilities, Service, StateCipher,
-    Stores, SubscriptionFilter, Timer,
+    Notification, Outbox, Outcome, Reply, Request, Service, StateCipher, Stores,
+    SubscriptionFilter, Timer,
 };
 
 use crate::{
@@ -91,6 +91,17 @@ impl Router {
     #[must_use]
     pub fn registry(&self) -> Registry {
         self.server.registry()
+    }
+
+    /// Returns whether an upstream service handles every call.
+    #[must_use]
+    pub fn is_proxy(&self) -> bool {
+        self.server.upstream.is_some()
+    }
+
+    /// Returns the names of the methods that the protocol does not define.
+    pub fn custom_methods(&self) -> impl Iterator<Item = &str> {
+        self.server.methods.keys().map(String::as_str)
     }
 
     /// Returns the limits of the server.
@@ -178,9 +189,7 @@ fn dispatch(server: &Arc<ServerState>, request: Request, outbox: Outbox) -> BoxF
         return forward_upstream(server, upstream.clone(), request, outbox);
     }
     match request.method {
-        Method::CallTool | Method::ReadResource | Method::GetPrompt | Method::Complete => {
-            with_permit(server, request, outbox, handle)
-        }
+        method if method.info().runs_user_code => with_permit(server, request, outbox, handle),
         _ => handle(server, request, outbox),
     }
 }
@@ -192,13 +201,15 @@ fn handle(server: &Arc<ServerState>, mut request: Request, outbox: Outbox) -> Bo
         request.log_level = None;
     }
     let (method, lists) = (request.method, &catalog.lists);
-    if !advertises(&catalog.discovery.capabilities, method) {
+    if !catalog.discovery.capabilities.offer(method) {
         return now(not_supported(method).into());
     }
     match method {
-        Method::CallTool | Method::ReadResource | Method::GetPrompt | Method::Complete => {
-            dispatch::run(server, lists, request, outbox)
-        }
+        Method::CallTool => dispatch::call_tool(server, lists, request, outbox),
+        Method::ReadResource => dispatch::read_resource(server, lists, request, outbox),
+        Method::GetPrompt => dispatch::get_prompt(server, lists, request, outbox),
+        Method::Complete => dispatch::complete(server, lists, request, outbox),
+        Method::Custom => dispatch::call_method(server, request, outbox),
         Method::Discover => now(discover(&catalog, &request)),
         Method::ListTools => now(pagination::list(server, &lists.tools, &request)),
         Method::ListResources => now(pagination::list(server, &lists.resources, &request)),
@@ -210,7 +221,9 @@ fn handle(server: &Arc<ServerState>, mut request: Request, outbox: Outbox) -> Bo
         | Method::CancelTask
         | Method::TaskResult
         | Method::ListTasks => dispatch_task_method(server, &catalog, request, outbox),
-        _ => now(Error::method_not_found(method.name()).into()),
+        Method::Elicit | Method::Sample | Method::ListRoots => {
+            now(Error::method_not_found(method.name()).into())
+        }
     }
 }
 
@@ -225,19 +238,6 @@ fn dispatch_task_method(
         (Ok(()), Some(task_runtime)) => task_runtime.answer(server, request, outbox),
         (Ok(()), None) => missing_runtime(),
         (Err(error), _) => now(error.into()),
-    }
-}
-
-/// Returns whether the server declares the capability that `method` needs.
-fn advertises(capabilities: &ServerCapabilities, method: Method) -> bool {
-    match method {
-        Method::ListTools | Method::CallTool => capabilities.tools.is_some(),
-        Method::ListPrompts | Method::GetPrompt => capabilities.prompts.is_some(),
-        Method::ListResources | Method::ListTemplates | Method::ReadResource => {
-            capabilities.resources.is_some()
-        }
-        Method::Complete => capabilities.completions,
-        _ => true,
     }
 }
 

@@ -20,7 +20,7 @@ use crate::{
     notifications::{SubscriptionTable, subscription_limits::SubscriptionLimits},
     router::{
         access::Access,
-        catalog::{CatalogLists, CatalogSnapshot},
+        catalog::{CatalogLists, CatalogSnapshot, MethodTable},
         concurrency::ConcurrencyLimit,
         registry::Registry,
     },
@@ -39,6 +39,7 @@ pub(crate) struct ServerState {
     pub(crate) cache: CacheHint,
     /// Upstream service that handles all requests, for a proxy.
     pub(crate) upstream: Option<Arc<dyn Service>>,
+    pub(crate) methods: MethodTable,
     pub(crate) subscription_table: Arc<SubscriptionTable>,
     pub(crate) subscription_limits: Arc<SubscriptionLimits>,
     pub(crate) call_limit: Arc<ConcurrencyLimit>,
@@ -58,6 +59,8 @@ pub(crate) struct ServerDescription {
     pub(crate) logging: bool,
     /// True if a long call of any tool may become a task.
     pub(crate) promotes: bool,
+    /// Extensions by identifier, with their settings.
+    pub(crate) extensions: Meta,
     pub(crate) edit: Option<EditCapabilities>,
 }
 
@@ -102,6 +105,7 @@ impl ServerDescription {
             lists.prompts.entries().iter().any(|prompt| !prompt.extra.is_empty())
                 || lists.templates.entries().iter().any(|it| !it.extra.completions.is_empty());
         capabilities.logging = self.logging;
+        capabilities.extensions = self.extensions.clone();
         self.tasks(lists, &mut capabilities);
         if let Some(edit) = &self.edit {
             edit(&mut capabilities);

@@ -58,7 +58,9 @@ impl ClientCodec {
     /// If the revision does not have the call (discovery and subscriptions in a legacy one), or if its
     /// parameters are not a JSON object.
     pub fn call(&self, request: &Request, id: &CallId, out: &mut Vec<u8>) -> Result<(), Error> {
-        let Some(name) = self.name(request.method) else {
+        let is_custom = request.method == Method::Custom;
+        let custom = is_custom.then(|| request.method_name());
+        let Some(name) = custom.as_deref().or_else(|| self.name(request.method)) else {
             let name = request.method.name();
             let message = format!("Revision {} does not have `{name}`", self.revision);
             return Err(Error::method_not_found(name).with_message(message));
@@ -69,7 +71,9 @@ impl ClientCodec {
             return Err(invalid_field("requestState", problem));
         }
         let options = MetaOptions { progress: Some(request.progress), level: request.log_level };
-        let unknown: Vec<_> = VersionedType::CallParams.unknown_to(self.revision).collect();
+        // All parameters of a custom method are the caller's.
+        let unknown = VersionedType::CallParams.unknown_to(self.revision).filter(|_| !is_custom);
+        let unknown: Vec<_> = unknown.collect();
         self.write(name, id, out, |params| {
             let mut has_filter = false;
             let calls_tool = request.method == Method::CallTool;

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
 use wharf_model::{
-    CacheHint, ClientRequest, Completion, Discovery, Error, ErrorKind, InputRequired, LazyJson,
-    Meta, Method, Outcome, Page, PageBody, PromptResult, ReadResult, Reply, ServerCapabilities,
-    Task, ToolResult, UnknownFields, count_values, has_at_most,
+    CacheHint, ClientRequest, Completion, Discovery, Error, ErrorKind, InputRequired, JsonText,
+    LazyJson, Meta, Method, Outcome, Page, PageBody, PromptResult, ReadResult, Reply,
+    ServerCapabilities, Task, ToolResult, UnknownFields, count_values, has_at_most,
 };
 
 use super::{ClientCodec, read_object};
 use crate::client::server_requests::read_client_request;
 use crate::{
-    json::{envelope::unquote, scanner},
+    json::{envelope::unquote, scanner, writer, writer::ObjectWriter},
     server::{
         codec::SUBSCRIPTION_ID,
         encode::{PROTOCOL_FIELDS, SERVER_INFO},
@@ -133,7 +133,10 @@ impl<'a> ResultReader<'a> {
             Method::UpdateTask => Reply::TaskUpdated,
             Method::CancelTask => self.task_cancelled()?,
             Method::ListTasks => self.task_list()?,
-            _ => return Err(self.invalid("this method is handled by the client")),
+            Method::Custom => Reply::Custom(self.custom()?),
+            Method::Elicit | Method::Sample | Method::ListRoots => {
+                return Err(self.invalid("this method is handled by the client"));
+            }
         })
     }
 
@@ -160,6 +163,27 @@ impl<'a> ResultReader<'a> {
             cache: self.cache_hint()?.unwrap_or_default(),
             meta: self.user_meta(meta.and_then(|json| serde_json::from_str(json).ok())),
         })
+    }
+
+    /// Reads the result of a custom method: the whole object, without the protocol's own members.
+    fn custom(&self) -> Result<JsonText, Error> {
+        let mut out = Vec::new();
+        let mut object = ObjectWriter::open(&mut out);
+        let mut meta = None;
+        let walked = scanner::each_member(self.json, |key, value| {
+            match &*unquote(key).unwrap_or_default() {
+                "_meta" => meta = serde_json::from_str(value).ok(),
+                "resultType" if self.codec.is_modern() => {}
+                key => writer::raw(object.any_key(key), value),
+            }
+        });
+        walked.map_err(|_| self.invalid("it must be a JSON object"))?;
+        if let Some(meta) = self.user_meta(meta) {
+            object.json("_meta", &meta);
+        }
+        object.close();
+        let text = String::from_utf8(out).map_err(|problem| self.invalid(problem))?;
+        RawValue::from_string(text).map(JsonText::from).map_err(|problem| self.invalid(problem))
     }
 
     fn completion(&self) -> Result<Completion, Error> {

@@ -75,7 +75,7 @@ impl ServerProtocol {
     }
 
     fn stands_alone(&self, request: &Message, source: &MessageSource<'_>) -> bool {
-        let row = RequestKind::named(&request.text(MessageField::Method).unwrap_or_default());
+        let row = self.request_kind(&request.text(MessageField::Method).unwrap_or_default());
         matches!(row, Some((RequestKind::Initialize, _)))
             || self.era(request, row, source) == Era::Modern
     }

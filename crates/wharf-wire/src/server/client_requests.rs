@@ -68,7 +68,6 @@ pub(crate) fn params(ask: &ClientRequest, codec: &Codec, number: u64) -> Option<
         ClientRequest::ElicitUrl(url) => self::url(url, codec, number),
         ClientRequest::Sample(request) => Some(sampling(request, codec)),
         ClientRequest::Roots => Some(Value::Null),
-        _ => None,
     }
 }
 

@@ -4,7 +4,7 @@ use std::{borrow::Cow, sync::Arc};
 
 use bytestring::ByteString;
 use wharf_model::{
-    ClientCapabilities, ClientCapability, ClientRequest, LiveSubscriptionFilter, Method,
+    ClientCapabilities, ClientCapability, ClientRequest, Lifetime, LiveSubscriptionFilter, Method,
     Notification, Peer, Span, Task,
 };
 
@@ -139,7 +139,7 @@ impl Codec {
     /// Returns whether the call waits without a time limit: a subscription, or the result of a task.
     #[must_use]
     pub fn waits(&self) -> bool {
-        matches!(self.method, Method::Listen | Method::TaskResult)
+        self.method.info().lifetime != Lifetime::Short
     }
 
     /// Returns whether nothing is written when the call ends: the subscription of a legacy session.
@@ -181,10 +181,15 @@ impl Codec {
             Notification::Log { .. } => !listening,
             Notification::Acknowledged(_) => listening,
             Notification::ElicitationComplete { .. } => self.revision.has(Feature::ElicitationIds),
-            _ => listening || !modern,
+            Notification::ToolsChanged
+            | Notification::PromptsChanged
+            | Notification::ResourcesChanged
+            | Notification::ResourceUpdated { .. } => listening || !modern,
         };
+        if !fits {
+            return false;
+        }
         let method = notification_method(notification, self.revision);
-        let Some(method) = method.filter(|_| fits) else { return false };
         let mut message = ObjectWriter::open(out);
         message.plain("jsonrpc", "\"2.0\"");
         message.text("method", method);
@@ -250,7 +255,9 @@ impl Codec {
             Notification::Acknowledged(filter) => params.json("notifications", filter),
             Notification::ResourceUpdated { uri } => params.text("uri", uri),
             Notification::ElicitationComplete { id } => params.text("elicitationId", id),
-            _ => {}
+            Notification::ToolsChanged
+            | Notification::PromptsChanged
+            | Notification::ResourcesChanged => {}
         }
     }
 
@@ -321,8 +328,8 @@ impl Codec {
 
 pub(crate) const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 
-fn notification_method(notification: &Notification, revision: Revision) -> Option<&'static str> {
-    Some(match notification {
+fn notification_method(notification: &Notification, revision: Revision) -> &'static str {
+    match notification {
         Notification::Progress { .. } | Notification::TaskProgress { .. } => {
             "notifications/progress"
         }
@@ -337,8 +344,7 @@ fn notification_method(notification: &Notification, revision: Revision) -> Optio
         Notification::ResourcesChanged => "notifications/resources/list_changed",
         Notification::ResourceUpdated { .. } => "notifications/resources/updated",
         Notification::ElicitationComplete { .. } => "notifications/elicitation/complete",
-        _ => return None,
-    })
+    }
 }
 
 fn is_finite(progress: f64, total: Option<f64>) -> bool {

@@ -1,9 +1,9 @@
 //! Protocol settings of a server: identity, supported eras, error codes and limits.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use bytes::Bytes;
-use wharf_model::{Budget, Error, Implementation, LogLevel, Request, setters};
+use wharf_model::{Budget, Error, Implementation, LogLevel, Method, Request, setters};
 
 use crate::{
     CallId, Codec, McpHeaders, Revision,
@@ -12,6 +12,7 @@ use crate::{
         client_info_cache::ClientInfoCache, connection::LegacyContext,
         message_source::MessageSource,
     },
+    versions::revision::{ALWAYS, RequestKind, RevisionRange},
 };
 
 /// Revisions that a server supports.
@@ -96,6 +97,23 @@ setters!(MessageLimits {
     subscription_total: usize,
 });
 
+/// Methods of a server that the protocol does not define.
+#[derive(Clone, Debug)]
+enum CustomMethods {
+    Named(HashSet<String>),
+    Any,
+}
+
+impl CustomMethods {
+    /// Returns whether the server has the method `name`, which no revision defines as a request of a client.
+    fn has(&self, name: &str) -> bool {
+        match self {
+            CustomMethods::Named(names) => names.contains(name),
+            CustomMethods::Any => name.contains('/') && !Method::is_defined(name),
+        }
+    }
+}
+
 /// Protocol settings of one server, shared by all its connections.
 #[derive(Clone, Debug)]
 pub struct ServerProtocol {
@@ -112,6 +130,7 @@ pub struct ServerProtocol {
     pub(crate) client_infos: Arc<ClientInfoCache>,
     /// Memory budget for the resource subscriptions of legacy sessions.
     pub(crate) subscriptions: Arc<Budget>,
+    custom_methods: Arc<CustomMethods>,
 }
 
 impl ServerProtocol {
@@ -130,6 +149,7 @@ impl ServerProtocol {
             log_level: LogLevel::Info,
             streams: true,
             client_infos: Arc::default(),
+            custom_methods: Arc::new(CustomMethods::Named(HashSet::new())),
         }
     }
 
@@ -165,6 +185,29 @@ impl ServerProtocol {
     #[must_use]
     pub fn max_message(&self) -> usize {
         self.limits.message
+    }
+
+    /// Sets the methods of the server that the protocol does not define.
+    #[must_use]
+    pub fn custom_methods(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        let names = names.into_iter().map(Into::into).collect();
+        self.custom_methods = Arc::new(CustomMethods::Named(names));
+        self
+    }
+
+    /// Accepts every method that the protocol does not define and whose name contains `/`, for a proxy: the
+    /// upstream server refuses the ones that it does not have.
+    #[must_use]
+    pub fn any_custom_method(mut self) -> Self {
+        self.custom_methods = Arc::new(CustomMethods::Any);
+        self
+    }
+
+    /// Returns the request named `name` and the revisions that have it.
+    pub(crate) fn request_kind(&self, name: &str) -> Option<(RequestKind, RevisionRange)> {
+        RequestKind::named(name).or_else(|| {
+            self.custom_methods.has(name).then_some((RequestKind::Call(Method::Custom), ALWAYS))
+        })
     }
 
     /// Sets the log level for legacy clients that did not send `logging/setLevel`.

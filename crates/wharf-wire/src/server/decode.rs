@@ -96,7 +96,7 @@ impl ServerProtocol {
         message: &mut Message,
         source: &mut MessageSource<'_>,
     ) -> Result<Received, RequestRejection> {
-        let row = RequestKind::named(&message.text(MessageField::Method).unwrap_or_default());
+        let row = self.request_kind(&message.text(MessageField::Method).unwrap_or_default());
         if !has_modern_fields(message) {
             source.check_version(self)?;
         }

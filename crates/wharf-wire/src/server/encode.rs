@@ -35,6 +35,10 @@ impl Codec {
             {
                 self.refuse(&self.too_late(task), out)
             }
+            Outcome::Complete(Reply::Custom(json)) => match self.complete_custom(json.get(), out) {
+                true => 200,
+                false => self.refuse(&ErrorKind::InternalError.into(), out),
+            },
             Outcome::Complete(reply) => self.complete(reply, out),
             Outcome::InputRequired(input)
                 if self.may_suspend() && client_requests::has_content(input) =>
@@ -92,10 +96,12 @@ impl Codec {
             Reply::Prompt(it) => self.write_prompt(it, result),
             Reply::Completion(it) => self.write_completion(it, result),
             Reply::Discover(it) => self.write_discovery(it, result),
-            other => {
-                self.write_task_reply(other, result);
+            Reply::Task(_) | Reply::TaskCancelled { .. } | Reply::TaskList { .. } => {
+                self.write_task_reply(reply, result);
                 (None, None)
             }
+            // These have no fields; `encode` writes those of a custom method.
+            Reply::Listened | Reply::TaskUpdated | Reply::Custom(_) => (None, None),
         }
     }
 

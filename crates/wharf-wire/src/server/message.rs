@@ -5,8 +5,8 @@ use std::{borrow::Cow, sync::Arc};
 use bytestring::ByteString;
 use serde_json::json;
 use wharf_model::{
-    Error, ErrorKind, LiveSubscriptionFilter, Method, Parts, Request, Span, SubscriptionFilter,
-    excerpt,
+    Error, ErrorKind, Lifetime, LiveSubscriptionFilter, Method, Parts, Request, Span,
+    SubscriptionFilter, excerpt,
 };
 
 use crate::{
@@ -116,8 +116,13 @@ impl Message {
         method: Method,
         revision: Revision,
     ) -> Result<Request, Error> {
-        self.require_object(MessageField::Arguments, "arguments")?;
-        self.require_string(MessageField::Cursor, "cursor")?;
+        // A custom method may use these names for anything.
+        let unless_custom = |error| match method {
+            Method::Custom => Ok(()),
+            _ => Err(error),
+        };
+        self.require_object(MessageField::Arguments, "arguments").or_else(unless_custom)?;
+        self.require_string(MessageField::Cursor, "cursor").or_else(unless_custom)?;
         let mut parts = Parts {
             params: self.span(MessageField::Params),
             target: self.target(wire, method)?,
@@ -156,6 +161,7 @@ impl Message {
             Some(MessageField::Uri) => self.uri(wire.limits.uri),
             Some(MessageField::TaskId) => self.task_id(wire.limits.id),
             Some(slot) => self.named(slot, "name"),
+            None if method == Method::Custom => Ok(self.members.span(MessageField::Method)),
             None => Ok(Span::default()),
         }
     }
@@ -234,7 +240,7 @@ impl Message {
             role: Default::default(),
         };
         // Calls without a time limit must not keep the buffer that the message was read into.
-        let lasts = matches!(method, Method::Listen | Method::TaskResult);
+        let lasts = method.info().lifetime != Lifetime::Short;
         if lasts || self.body.len() > MAX_SHARED_BODY_BYTES {
             codec.shrink_body();
         }

@@ -7,6 +7,7 @@ pub(crate) mod client_requests;
 pub(crate) mod codec;
 pub(crate) mod config;
 pub(crate) mod connection;
+pub(crate) mod custom;
 pub(crate) mod decode;
 pub(crate) mod encode;
 pub(crate) mod encode_error;

@@ -332,9 +332,18 @@ mod tests {
     }
 
     #[test]
+    fn no_request_of_the_protocol_can_be_a_custom_method() {
+        for (name, ..) in REQUEST_KINDS {
+            assert!(Method::is_defined(name), "{name}");
+        }
+    }
+
+    #[test]
     fn every_call_of_the_model_has_a_row() {
         use wharf_model::{Direction, METHODS};
-        for info in METHODS.iter().filter(|info| info.direction == Direction::Call) {
+        let is_call = |info: &&wharf_model::MethodInfo| info.direction == Direction::Call;
+        let of_protocol = |info: &&wharf_model::MethodInfo| info.method != Method::Custom;
+        for info in METHODS.iter().filter(is_call).filter(of_protocol) {
             let (kind, revisions) = RequestKind::named(info.name).unwrap();
             assert_eq!(kind, RequestKind::Call(info.method));
             assert!(Revision::ALL.into_iter().any(|revision| revisions.has(revision)));

@@ -263,6 +263,42 @@ impl Client {
     ) -> CallBuilder<Box<RawValue>> {
         self.0.request(method, params)
     }
+
+    /// Sends a request of any method and deserializes its result. `null` params send none.
+    ///
+    /// A method that the protocol does not define is a call like that of a tool: the
+    /// [`ClientHandler`](crate::client::ClientHandler) answers the requests of its handler. It is
+    /// never sent twice.
+    ///
+    /// ```
+    /// use wharf::{Client, args, prelude::*};
+    ///
+    /// #[derive(serde::Deserialize, schemars::JsonSchema)]
+    /// struct Period { year: u16 }
+    ///
+    /// #[derive(serde::Serialize, serde::Deserialize)]
+    /// struct Report { total: u32 }
+    ///
+    /// async fn report(Args(Period { year }): Args<Period>) -> Json<Report> {
+    ///     Json(Report { total: u32::from(year) * 2 })
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> wharf::Result<()> {
+    /// let server = Server::new("books", "1.0.0").method("acme/report", report).build()?;
+    /// let client = Client::connect(server).await?;
+    /// let report: Report = client.request_as("acme/report", args! { year: 2026 }).await?;
+    /// assert_eq!(report.total, 4052);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn request_as<T: DeserializeOwned>(
+        &self,
+        method: impl Into<String>,
+        params: impl Serialize,
+    ) -> CallBuilder<T> {
+        self.0.request_as(method, params)
+    }
 }
 
 /// Subscriptions, settings and the connection.

@@ -17,8 +17,8 @@ use wharf_model::{
     StateCipher, Stores, Timer,
 };
 use wharf_server::{
-    Access, BuildError, Middleware, Part, PromptFn, ResourceFn, Router, RouterBuilder, TaskOptions,
-    ToolFn, Tracing,
+    Access, BuildError, Extract, Handler, IntoMethodResult, Middleware, Part, PromptFn,
+    ProtocolExtension, ResourceFn, Router, RouterBuilder, TaskOptions, ToolFn, Tracing,
 };
 use wharf_transport::{ServerContext, ThreadTimer};
 use wharf_wire::{ErrorProfile, ServerProtocol, SupportedEras};
@@ -56,6 +56,7 @@ pub struct Server {
     profile: ErrorProfile,
     log_level: LogLevel,
     limits: Limits,
+    forwards_custom_methods: bool,
     timer: Arc<dyn Timer>,
     #[cfg(feature = "http")]
     pub(crate) http: wharf_transport::server::http::Http,
@@ -78,6 +79,7 @@ impl Server {
             profile: ErrorProfile::Spec,
             log_level: LogLevel::Info,
             limits: Limits::default(),
+            forwards_custom_methods: false,
             timer: Arc::new(ThreadTimer::default()),
             #[cfg(feature = "http")]
             http: wharf_transport::server::http::Http::new(),
@@ -136,10 +138,57 @@ impl Server {
     }
 
     /// Offers a [`Tool`](crate::Tool), [`Resource`](crate::Resource) or [`Prompt`](crate::Prompt)
-    /// that was built without a macro.
+    /// that was built without a macro, or a [`CustomMethod`](crate::server::CustomMethod).
     #[expect(clippy::should_implement_trait, reason = "servers are not added up")]
     pub fn add(self, part: impl Into<Part>) -> Self {
         self.routing(|router| router.add(part))
+    }
+
+    /// Offers a method that the protocol does not define, such as `acme/report`: an async function
+    /// of extractors. Clients call it with [`Client::request_as`](crate::Client::request_as). A
+    /// [`CustomMethod`](crate::server::CustomMethod) has scopes and a timeout as well.
+    ///
+    /// ```
+    /// use wharf::prelude::*;
+    ///
+    /// async fn tide(ctx: Ctx) -> Json<std::collections::BTreeMap<&'static str, f64>> {
+    ///     ctx.progress(1.0).await;
+    ///     Json([("metres", 3.2)].into())
+    /// }
+    ///
+    /// let server = Server::new("harbour", "1.0.0").method("acme/tide", tide);
+    /// # let _ = server;
+    /// ```
+    pub fn method<A, F>(self, name: impl Into<String>, handler: F) -> Self
+    where
+        F: Handler<A>,
+        F::Output: IntoMethodResult,
+        A: Extract + 'static,
+    {
+        self.routing(|router| router.method(name, handler))
+    }
+
+    /// Offers an [extension](crate::server::ProtocolExtension) of the protocol: declares it with its
+    /// settings, and offers its methods.
+    pub fn extension(self, extension: ProtocolExtension) -> Self {
+        self.routing(|router| router.extension(extension))
+    }
+
+    /// Forwards requests of methods that the protocol does not define to the
+    /// [upstream](Server::upstream) server, which refuses those that it does not have. Only methods
+    /// whose names contain `/` are forwarded. The default is to refuse them all.
+    ///
+    /// ```no_run
+    /// # async fn example() -> wharf::Result<()> {
+    /// use wharf::{Client, Server};
+    ///
+    /// let upstream = Client::connect("https://example.com/mcp").await?;
+    /// Server::from(upstream).forward_custom_methods(true).run().await
+    /// # }
+    /// ```
+    pub fn forward_custom_methods(mut self, on: bool) -> Self {
+        self.forwards_custom_methods = on;
+        self
     }
 
     /// Changes the declared capabilities, which by default follow from the features offered.
@@ -305,6 +354,10 @@ impl Server {
             .profile(self.profile)
             .default_log_level(self.log_level)
             .limits(limits.messages);
+        let wire = match self.forwards_custom_methods && router.is_proxy() {
+            true => wire.any_custom_method(),
+            false => wire.custom_methods(router.custom_methods()),
+        };
         let mut host = ServerContext::new(Arc::new(wire), router.clone())
             .deadlines(deadlines)
             .limits(limits.lines);

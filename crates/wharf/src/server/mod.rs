@@ -14,10 +14,11 @@ pub use endpoint::{ClientEnd, Endpoint};
 pub use limits::Limits;
 pub use reply_stream::ReplyStream;
 pub use wharf_server::{
-    Access, BuildError, BuildProblem, CallLimits, ClientRequestError, Completer, Declaration,
-    Extract, Handler, Incoming, IntoCompletion, IntoContents, IntoPrompt, IntoToolError,
-    IntoToolOutcome, Item, KeyError, KeyRing, Part, PlainHandler, PromptFn, Rates, Registry,
-    ResourceFn, Router, RouterBuilder, StepError, ToolFn, read_private, safe_join,
+    Access, BuildError, BuildProblem, CallLimits, ClientRequestError, Completer, CustomMethod,
+    Declaration, Extract, Handler, Incoming, IntoCompletion, IntoContents, IntoMethodResult,
+    IntoPrompt, IntoToolError, IntoToolOutcome, Item, KeyError, KeyRing, Part, PlainHandler,
+    PromptFn, ProtocolExtension, Rates, Registry, ResourceFn, Router, RouterBuilder, StepError,
+    ToolFn, read_private, safe_join,
 };
 pub use wharf_transport::{LineLimits, Shutdown, ThreadTimer, TokioTimer};
 pub use wharf_wire::{ErrorProfile, MessageLimits};

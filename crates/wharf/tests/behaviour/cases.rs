@@ -1,6 +1,7 @@
 //! The cases, as one table.
 
 mod basics;
+mod custom;
 mod in_flight_calls;
 mod load;
 mod malformed;
@@ -118,6 +119,15 @@ cases! {
         lists_come_in_pages EVERYWHERE EVERY,
         methods_of_another_era_are_unknown EVERYWHERE EVERY,
         ping_is_answered EVERYWHERE LEGACY,
+    }
+    custom {
+        it_is_called_by_its_name EVERYWHERE EVERY,
+        other_names_are_unknown EVERYWHERE EVERY,
+        wrong_parameters_are_told EVERYWHERE EVERY,
+        a_result_that_is_no_object_is_an_internal_error EVERYWHERE ERAS,
+        it_reports_progress TALKING EVERY,
+        it_asks_the_client TALKING FORMS,
+        it_asks_the_client JSON MODERN,
     }
     in_flight_calls {
         progress_comes_in_order_before_the_reply TALKING EVERY,

@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use serde_json::{Value, json};
 use wharf::{
     http::{Http, HttpLimits},
     prelude::*,
@@ -73,6 +74,28 @@ pub fn server() -> Server {
         .prompt::<greet>()
         .prompt::<review>()
         .prompt::<interview>()
+        .method("acme/report", report)
+        .method("acme/erase", erase)
+        .method("acme/list", async || Json([1, 2]))
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Period {
+    year: u32,
+}
+
+/// Cannot be cached for long, and says where it is from.
+async fn report(Args(Period { year }): Args<Period>, ctx: Ctx) -> Json<Value> {
+    ctx.progress(1.0).await;
+    let total = year * 2;
+    Json(
+        json!({"total": total, "ttlMs": 5000, "cacheScope": "private", "_meta": {"source": "books"}}),
+    )
+}
+
+async fn erase(Args(it): Args<Period>, ctx: Ctx) -> Result<Json<Value>, ToolError> {
+    let Confirm { confirmed } = ctx.ask("sure", format!("Erase {}?", it.year)).await?;
+    Ok(Json(json!({"erased": confirmed.then_some(it.year)})))
 }
 
 /// Adds two numbers.

@@ -193,7 +193,8 @@ impl HttpTransportState {
             let mut message = Vec::new();
             codec.call(request, id, &mut message)?;
             let target = info.mirrored.map(|_| request.target());
-            let name = codec.name(request.method).unwrap_or(info.name);
+            let name = request.method_name();
+            let name = codec.name(request.method).unwrap_or(&name);
             let headers = codec.headers(name, target.as_deref(), request.mirrored.as_ref());
             Ok(OutgoingMessage::new(message, headers))
         };

@@ -1,0 +1,63 @@
+//! Extensions of the protocol.
+
+use serde_json::Value;
+use wharf_model::Meta;
+
+use crate::{
+    handler::{Handler, extract::Extract, into_method_result::IntoMethodResult},
+    primitives::custom_method::CustomMethod,
+};
+
+/// Extension of the protocol: its identifier, its settings and its methods.
+///
+/// The server declares it under `capabilities.extensions` to clients whose revision has extensions.
+/// Its methods are answered in every revision.
+///
+/// ```
+/// # mod wharf { pub use {wharf_model::*, wharf_server::*}; pub mod server { pub use super::*; } }
+/// use wharf::{Json, server::{ProtocolExtension, Router}};
+///
+/// let tides = ProtocolExtension::new("com.example/tides")
+///     .setting("unit", "metre")
+///     .method("tides/now", async || Json([("height", 3)]));
+/// let router = Router::builder().extension(tides).build()?;
+/// # let _ = router;
+/// # Ok::<(), wharf::server::BuildError>(())
+/// ```
+#[derive(Debug)]
+#[must_use]
+pub struct ProtocolExtension {
+    pub(crate) id: String,
+    pub(crate) settings: Meta,
+    pub(crate) methods: Vec<CustomMethod>,
+}
+
+impl ProtocolExtension {
+    /// Creates an extension without settings and methods. Its identifier is a domain in reverse, `/` and a
+    /// name, such as `com.example/tides`.
+    pub fn new(id: impl Into<String>) -> Self {
+        ProtocolExtension { id: id.into(), settings: Meta::new(), methods: Vec::new() }
+    }
+
+    /// Sets a setting that clients read.
+    pub fn setting(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.settings.insert(name.into(), value.into());
+        self
+    }
+
+    /// Adds a method, as [`RouterBuilder::method`](crate::RouterBuilder::method) does.
+    pub fn method<A, F>(self, name: impl Into<String>, handler: F) -> Self
+    where
+        F: Handler<A>,
+        F::Output: IntoMethodResult,
+        A: Extract + 'static,
+    {
+        self.custom_method(CustomMethod::new(name, handler))
+    }
+
+    /// Adds a method with scopes or a timeout.
+    pub fn custom_method(mut self, method: CustomMethod) -> Self {
+        self.methods.push(method);
+        self
+    }
+}
