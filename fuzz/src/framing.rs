@@ -12,6 +12,7 @@ pub fn lines(data: &[u8]) {
     let limit = usize::from(limit);
     let whole = read_lines(limit, [data]);
     assert_eq!(whole, read_lines(limit, chunks(data, seed)));
+    assert_eq!(whole, read_lines(limit, data.chunks(1)));
     assert_eq!(whole, split(limit, data));
 }
 
@@ -45,7 +46,9 @@ pub fn events(data: &[u8]) {
     let (limit, data) = byte(data);
     let (seed, data) = byte(data);
     let limit = usize::from(limit);
-    assert_eq!(read_events(limit, [data]), read_events(limit, chunks(data, seed)));
+    let whole = read_events(limit, [data]);
+    assert_eq!(whole, read_events(limit, chunks(data, seed)));
+    assert_eq!(whole, read_events(limit, data.chunks(1)));
 }
 
 /// Returns the events and errors, the last id, and the delay.

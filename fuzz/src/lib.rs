@@ -114,7 +114,7 @@ mod tests {
                     let seeds = corpus::seeds(stringify!($name)).unwrap();
                     let config = ProptestConfig { failure_persistence: None, ..Default::default() };
                     proptest!(config, |(seed in any::<Index>(), changes in changes())| {
-                        crate::$name(&change(seed.get(&seeds), &changes));
+                        crate::$name(&change(seed.get::<Vec<u8>>(&seeds), &changes));
                     });
                 }
             })*

@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use wharf_model::{
-    Direction, Discovery, Error, ErrorKind, Implementation, METHODS, Outcome, Reply, Request,
-    ToolResult,
+    Direction, Error, ErrorKind, Implementation, METHODS, Outcome, Reply, Request, ToolResult,
 };
 use wharf_wire::{
     CallId, ClientCodec, ClientIdentity, Codec, Connection, Era, Received, Revision, ServerMessage,
@@ -53,7 +52,7 @@ fn open_connection(wire: Arc<ServerProtocol>, revision: Revision) -> Connection 
 }
 
 fn discovery() -> Reply {
-    Reply::Discover(Box::new(Discovery::default()))
+    Reply::Discover(Box::default())
 }
 
 /// Processes a message as a transport does: whatever is written must be a message with the id of the request, and a

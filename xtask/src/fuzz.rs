@@ -28,7 +28,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<(), String> {
     let corpora = workspace.root.join("fuzz/corpus");
     workspace.cargo("run --quiet --package wharf-fuzz --example seeds -- fuzz/corpus")?;
     let mut failed = Vec::new();
-    for target in wanted {
+    for target in &wanted {
         println!("-- {target}");
         let mut command = Command::new(&cargo_fuzz);
         command.current_dir(&workspace.root).env("CARGO_TARGET_DIR", &workspace.target);

@@ -5,11 +5,11 @@ use crate::{handler::string_args::StringArg, primitives::uri_template::UriTempla
 /// Value of a variable: one text, or a list.
 pub type Captured = Result<String, Vec<String>>;
 
+/// Variables of a match.
+pub type Captures = Vec<(String, Captured)>;
+
 /// Parses `template` and matches each URI; an error if the template is invalid.
-pub fn match_template(
-    template: &str,
-    uris: &[&str],
-) -> Result<Vec<Option<Vec<(String, Captured)>>>, String> {
+pub fn match_template(template: &str, uris: &[&str]) -> Result<Vec<Option<Captures>>, String> {
     let template = UriTemplate::parse(template)?;
     let value = |value| match value {
         StringArg::Single(text) => Ok(text),
