@@ -66,7 +66,7 @@ fn server() -> Server {
         .method("acme/erase", erase)
         .method("acme/fail", async || Err::<(), _>(ToolError::new("the books are closed")))
         .add(CustomMethod::new("acme/sleep", sleep).timeout(Duration::from_secs(5)))
-        .add(CustomMethod::new("acme/secret", async || Json([("gold", 7)])).scope("vault"))
+        .add(CustomMethod::new("acme/secret", async || Json(json!({"gold": 7}))).scope("vault"))
 }
 
 fn endpoint() -> Endpoint {

@@ -230,9 +230,10 @@ impl RouterBuilder {
     ///
     /// ```
     /// # mod wharf { pub use {wharf_model::*, wharf_server::*}; pub mod server { pub use super::*; } }
+    /// use serde_json::json;
     /// use wharf::{Json, server::Router};
     ///
-    /// let router = Router::builder().method("acme/tide", async || Json([("height", 3)])).build();
+    /// let router = Router::builder().method("acme/tide", async || Json(json!({"height": 3}))).build();
     /// # let _ = router;
     /// ```
     pub fn method<A, F>(self, name: impl Into<String>, handler: F) -> Self

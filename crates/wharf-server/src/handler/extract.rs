@@ -174,14 +174,16 @@ impl<'a> Incoming<'a> {
         checked.map(|()| parameters).map_err(|problems| self.invalid(&problems))
     }
 
-    /// Adds details to the error for tool arguments that could not be deserialized: serde does not
-    /// name the fields.
+    /// Adds details to the error for arguments that could not be deserialized: serde does not name
+    /// the fields.
     fn explain(&self, error: Error) -> Error {
-        let Some(validator) = self.validator.filter(|_| error.kind.is_invalid_tool_arguments())
-        else {
-            return error;
+        let json = match self.input {
+            CallInput::Json if error.kind.is_invalid_tool_arguments() => self.request.arguments(),
+            CallInput::Params(json) if error.kind == ErrorKind::InvalidParams => json,
+            _ => return error,
         };
-        match validator.explain_json(self.request.arguments(), self.max_values()) {
+        let Some(validator) = self.validator else { return error };
+        match validator.explain_json(json, self.max_values()) {
             Some(problems) => self.invalid(&problems),
             None => self.invalid(&format!("- {}", error.message)),
         }

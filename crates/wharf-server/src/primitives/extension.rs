@@ -15,11 +15,12 @@ use crate::{
 ///
 /// ```
 /// # mod wharf { pub use {wharf_model::*, wharf_server::*}; pub mod server { pub use super::*; } }
+/// use serde_json::json;
 /// use wharf::{Json, server::{ProtocolExtension, Router}};
 ///
 /// let tides = ProtocolExtension::new("com.example/tides")
 ///     .setting("unit", "metre")
-///     .method("tides/now", async || Json([("height", 3)]));
+///     .method("tides/now", async || Json(json!({"height": 3})));
 /// let router = Router::builder().extension(tides).build()?;
 /// # let _ = router;
 /// # Ok::<(), wharf::server::BuildError>(())
