@@ -1,7 +1,7 @@
 //! JSON Schema: compilation and validation.
 
 use serde_json::{Map, Value, json};
-use wharf_schema::{lenient_json, tool_output::OutputValidator, validate::Schema};
+use wharf_schema::{client_output_validator::OutputValidator, lenient_json, validate::Schema};
 
 use crate::input::{assert_fast, byte, two_texts};
 

@@ -6,10 +6,13 @@ use crate::{handler::string_args::StringArg, primitives::uri_template::UriTempla
 pub type Captured = Result<String, Vec<String>>;
 
 /// Variables of a match.
-pub type Captures = Vec<(String, Captured)>;
+pub type MatchedVariables = Vec<(String, Captured)>;
 
 /// Parses `template` and matches each URI; an error if the template is invalid.
-pub fn match_template(template: &str, uris: &[&str]) -> Result<Vec<Option<Captures>>, String> {
+pub fn match_template(
+    template: &str,
+    uris: &[&str],
+) -> Result<Vec<Option<MatchedVariables>>, String> {
     let template = UriTemplate::parse(template)?;
     let value = |value| match value {
         StringArg::Single(text) => Ok(text),

@@ -102,7 +102,7 @@ async fn a_result_is_typed_and_progress_arrives() {
 #[tokio::test]
 async fn its_handler_asks_the_client() {
     for builder in builders() {
-        let client = builder.answers(agreeing()).connect(endpoint()).await.unwrap();
+        let client = builder.handler(agreeing()).connect(endpoint()).await.unwrap();
         let erased: Value = client.request_as("acme/erase", args! { year: 1999 }).await.unwrap();
         assert_eq!(erased["erased"], 1999);
     }
@@ -156,7 +156,7 @@ async fn a_missing_scope_is_named() {
 #[tokio::test]
 async fn a_proxy_forwards_it_only_if_it_is_told_to() {
     for upstream in builders() {
-        let upstream = upstream.answers(agreeing()).connect(endpoint()).await.unwrap();
+        let upstream = upstream.handler(agreeing()).connect(endpoint()).await.unwrap();
         for builder in builders().into_iter().skip(1) {
             let closed = Server::from(upstream.clone()).build().unwrap();
             let closed = builder.connect(closed).await.unwrap();
@@ -165,7 +165,7 @@ async fn a_proxy_forwards_it_only_if_it_is_told_to() {
         }
         for builder in builders() {
             let open = Server::from(upstream.clone()).forward_custom_methods(true);
-            let client = builder.answers(agreeing()).connect(open.build().unwrap()).await.unwrap();
+            let client = builder.handler(agreeing()).connect(open.build().unwrap()).await.unwrap();
             let report: Report = client.request_as("acme/report", args! { year: 2 }).await.unwrap();
             assert_eq!(report.total, 4);
             let erased: Value = client.request_as("acme/erase", args! { year: 3 }).await.unwrap();

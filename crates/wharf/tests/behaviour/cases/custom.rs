@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::bed::Bed;
+use crate::harness::Harness;
 
-pub async fn it_is_called_by_its_name(bed: Bed, revision: &'static str) {
-    let mut client = bed.client(revision).await;
+pub async fn it_is_called_by_its_name(harness: Harness, revision: &'static str) {
+    let mut client = harness.client(revision).await;
     let params = json!({"year": 2026, "cursor": 7, "arguments": [1], "_meta": {"trace": "a"}});
     let result = client.call("acme/report", params).await;
     assert_eq!(result["total"], 4052);
@@ -17,8 +17,8 @@ pub async fn it_is_called_by_its_name(bed: Bed, revision: &'static str) {
     assert_eq!(*server, if modern { json!("behaviour") } else { Value::Null });
 }
 
-pub async fn other_names_are_unknown(bed: Bed, revision: &'static str) {
-    let mut client = bed.client(revision).await;
+pub async fn other_names_are_unknown(harness: Harness, revision: &'static str) {
+    let mut client = harness.client(revision).await;
     for name in ["acme/reports", "acme", "custom method", "sampling/createMessage"] {
         let error = client.fail(name, json!({})).await;
         assert_eq!(error["code"], -32601, "{error}");
@@ -26,21 +26,24 @@ pub async fn other_names_are_unknown(bed: Bed, revision: &'static str) {
     }
 }
 
-pub async fn wrong_parameters_are_told(bed: Bed, revision: &'static str) {
-    let mut client = bed.client(revision).await;
+pub async fn wrong_parameters_are_told(harness: Harness, revision: &'static str) {
+    let mut client = harness.client(revision).await;
     let error = client.fail("acme/report", json!({"year": "next"})).await;
     assert_eq!(error["code"], -32602);
     assert!(error["message"].as_str().unwrap().contains("year"), "{error}");
 }
 
-pub async fn a_result_that_is_no_object_is_an_internal_error(bed: Bed, revision: &'static str) {
-    let mut client = bed.client(revision).await;
+pub async fn a_result_that_is_no_object_is_an_internal_error(
+    harness: Harness,
+    revision: &'static str,
+) {
+    let mut client = harness.client(revision).await;
     assert_eq!(client.fail("acme/list", json!({})).await["code"], -32603);
     assert_eq!(client.call("acme/report", json!({"year": 1})).await["total"], 2);
 }
 
-pub async fn it_reports_progress(bed: Bed, revision: &'static str) {
-    let mut client = bed.client(revision).await;
+pub async fn it_reports_progress(harness: Harness, revision: &'static str) {
+    let mut client = harness.client(revision).await;
     let params = json!({"year": 2, "_meta": {"progressToken": "t"}});
     assert_eq!(client.call("acme/report", params).await["total"], 4);
     let progress = client.notified("notifications/progress").await;
@@ -48,8 +51,8 @@ pub async fn it_reports_progress(bed: Bed, revision: &'static str) {
     assert_eq!(progress["progress"].as_f64(), Some(1.0));
 }
 
-pub async fn it_asks_the_client(bed: Bed, revision: &'static str) {
-    let mut client = bed.client(revision).await;
+pub async fn it_asks_the_client(harness: Harness, revision: &'static str) {
+    let mut client = harness.client(revision).await;
     client.answer = |_, _| json!({"action": "accept", "content": {"confirmed": true}});
     let result = client.call("acme/erase", json!({"year": 2026})).await;
     assert_eq!(result["erased"], 2026);
