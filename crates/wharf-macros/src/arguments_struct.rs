@@ -4,7 +4,7 @@ use quote::{ToTokens, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::{Expr, ExprLit, Ident, Lit};
 
-use crate::args::{self, ArgumentField, HandlerParameter};
+use crate::parameters::{self, ArgumentField, HandlerParameter};
 
 /// Generates the arguments struct and the functions for `#[default(…)]`.
 pub(crate) fn arguments_struct(
@@ -40,7 +40,7 @@ pub(crate) fn arguments_struct(
 
 fn default(argument: &ArgumentField) -> Option<TokenStream> {
     let (expression, ty) = (argument.default.as_ref()?, &argument.ty);
-    let name = args::default_function(&argument.ident);
+    let name = parameters::default_function(&argument.ident);
     let value = match expression {
         Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => {
             quote_spanned!(text.span()=> ::core::convert::Into::into(#text))

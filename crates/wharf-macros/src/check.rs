@@ -1,9 +1,9 @@
 //! Validates the function's signature and the resource URI before code is generated.
 use syn::{Safety, Signature};
 
-use crate::args::HandlerParameter;
 use crate::errors::CompileErrors;
 use crate::options::{self, AttributeOptions};
+use crate::parameters::HandlerParameter;
 use crate::{AttributeKind, template};
 
 /// Checks that the function is free and concrete, so that it has exactly one schema.

@@ -5,10 +5,10 @@ use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{Attribute, Ident, ItemFn, ReturnType, Signature};
 
-use crate::args::{self, ArgumentField, CompletionSource, HandlerParameter};
 use crate::arguments_struct::arguments_struct;
 use crate::errors::CompileErrors;
 use crate::options::AttributeOptions;
+use crate::parameters::{self, ArgumentField, CompletionSource, HandlerParameter};
 use crate::{AttributeKind, check, docs};
 
 /// Expands one attribute.
@@ -24,7 +24,7 @@ pub(crate) fn expand(
     let mut errors = CompileErrors::default();
     let options = AttributeOptions::parse(kind, attribute, &mut errors);
     check::signature(kind, &function.sig, &options, &mut errors);
-    let parameters = args::parameters(kind, &mut function.sig, &mut errors);
+    let parameters = parameters::parameters(kind, &mut function.sig, &mut errors);
     if kind == AttributeKind::Resource {
         check::uri(&options, &parameters, &mut errors);
     }

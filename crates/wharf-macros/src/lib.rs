@@ -15,7 +15,6 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-mod args;
 mod arguments_struct;
 mod check;
 mod docs;
@@ -23,6 +22,7 @@ mod errors;
 mod expand;
 mod options;
 mod parameter_types;
+mod parameters;
 mod task;
 mod template;
 

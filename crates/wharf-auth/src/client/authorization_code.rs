@@ -11,7 +11,7 @@ use crate::client::{
     discovery::display_url,
     failed,
     flow::AuthorizationFlow,
-    metadata::{AuthServerMetadata, TokenResponse},
+    metadata_documents::{AuthServerMetadata, TokenResponse},
     resource_url::is_loopback,
     scope,
     token_endpoint::{TokenError, sanitized},

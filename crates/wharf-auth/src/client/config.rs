@@ -10,7 +10,7 @@ use wharf_model::{BoxFuture, CredentialsProvider, Error};
 use crate::client::{
     Assertion, Enterprise, Login, MemoryTokenStore, TokenStore, UserAgent,
     logout::log_out,
-    metadata::AuthServerMetadata,
+    metadata_documents::AuthServerMetadata,
     scope,
     token_endpoint::{ClientAuthMethod, ClientIdentity},
     token_manager::TokenManager,

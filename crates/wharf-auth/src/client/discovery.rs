@@ -7,7 +7,7 @@ use wharf_model::{Error, excerpt};
 
 use super::{
     failed,
-    metadata::{AuthServerMetadata, ResourceDocument},
+    metadata_documents::{AuthServerMetadata, ResourceDocument},
 };
 use crate::client::resource_url::is_loopback;
 use crate::fetch::{Fetch, FetchError};

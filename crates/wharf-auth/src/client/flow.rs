@@ -7,7 +7,7 @@ use wharf_model::{Error, excerpt};
 
 use super::{
     Login, Registration, Tokens, discovery::DiscoveredResource, failed,
-    metadata::AuthServerMetadata, now,
+    metadata_documents::AuthServerMetadata, now,
 };
 use crate::client::{
     config::{AuthConfig, GrantType},

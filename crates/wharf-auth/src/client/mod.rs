@@ -13,7 +13,7 @@ mod dpop;
 mod flow;
 mod login;
 mod logout;
-mod metadata;
+mod metadata_documents;
 mod registration;
 mod resolve;
 mod resource_url;

@@ -8,7 +8,7 @@ use wharf_model::{Error, excerpt};
 
 use crate::client::{
     Registration, failed,
-    metadata::{AuthServerMetadata, RegistrationResponse},
+    metadata_documents::{AuthServerMetadata, RegistrationResponse},
     resource_url::is_loopback,
     token_endpoint::{error_from, exceeds_limit},
 };

@@ -6,7 +6,8 @@ use wharf_model::{Error, excerpt};
 
 use crate::client::{
     Login, challenge::AuthRequirement, config::GrantType, discovery, discovery::DiscoveredResource,
-    dpop::DpopProver, failed, metadata::AuthServerMetadata, scope, token_manager::TokenManagerCore,
+    dpop::DpopProver, failed, metadata_documents::AuthServerMetadata, scope,
+    token_manager::TokenManagerCore,
 };
 
 impl TokenManagerCore {

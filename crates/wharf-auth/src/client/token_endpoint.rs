@@ -12,7 +12,7 @@ use crate::client::{
     Tokens,
     dpop::DpopProver,
     failed,
-    metadata::{AuthServerMetadata, ErrorResponse, TokenResponse},
+    metadata_documents::{AuthServerMetadata, ErrorResponse, TokenResponse},
     now,
 };
 use crate::{

@@ -6,7 +6,7 @@ use crate::problems::ProblemKind;
 use crate::validate::{
     compiled::{Contains, NEVER, NameList, NamedList, Properties, SchemaId},
     evaluate::{StepResult, ValueCheck, ValuePart},
-    evaluated::EvaluatedMarks,
+    evaluated_marks::EvaluatedMarks,
     messages::MessageStyle,
     step_budget::StopReason,
 };

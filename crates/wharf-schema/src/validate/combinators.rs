@@ -4,7 +4,7 @@ use crate::problems::{ProblemKind, ValueProblem};
 use crate::validate::{
     compiled::SchemaId,
     evaluate::{MESSAGE_STEPS, StepResult, ValueCheck, ValuePart, add_problem},
-    evaluated::EvaluatedMarks,
+    evaluated_marks::EvaluatedMarks,
     step_budget::StopReason,
 };
 

@@ -9,7 +9,7 @@ use crate::problems::{MAX_PROBLEMS, ProblemKind, ValuePath, ValueProblem};
 use crate::validate::{
     Schema, assertions,
     compiled::{Rule, SchemaId, SchemaNode, TypeSet},
-    evaluated::EvaluatedMarks,
+    evaluated_marks::EvaluatedMarks,
     messages::MessageStyle,
     step_budget::{StepBudget, StopReason},
 };

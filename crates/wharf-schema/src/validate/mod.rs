@@ -18,7 +18,7 @@ pub(crate) mod dialect;
 pub(crate) mod document;
 mod equal;
 mod evaluate;
-mod evaluated;
+mod evaluated_marks;
 mod format;
 mod keywords;
 mod messages;

@@ -23,7 +23,7 @@ use crate::{
     handler::{block_on, suspend::HandlerRun},
     lenient_json,
     router::state::ServerState,
-    tasks::{promotion::TaskPromotion, runtime::TaskRunApi},
+    tasks::{promotion_state::TaskPromotion, runtime::TaskRunApi},
 };
 
 /// Context of one call: progress, logs, requests to the client, recorded steps.

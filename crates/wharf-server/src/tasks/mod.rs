@@ -13,6 +13,7 @@ pub(crate) mod methods;
 pub(crate) mod notify;
 mod options;
 pub(crate) mod promotion;
+pub(crate) mod promotion_state;
 mod run;
 pub(crate) mod runtime;
 pub(crate) mod scheduler;

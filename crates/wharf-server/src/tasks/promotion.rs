@@ -1,127 +1,200 @@
-//! Promotion of a running call to a task.
+//! Promotion of a running call to a task, after a threshold or when its handler detaches.
 
 use std::{
     future::poll_fn,
-    mem,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    pin::Pin,
+    sync::Arc,
     task::{Context, Poll, Waker},
+    time::Duration,
 };
 
-use wharf_model::{Error, ErrorKind};
+use wharf_model::{
+    ActiveCall, BoxFuture, Caller, ClientRequestId, Deadlines, Error, Event, Outbox, Outcome,
+    Request, ResponseFuture, Task, Timer, ToolInfo,
+};
 
-use crate::{context::WeakCtx, tasks::runtime::TaskRunApi};
+use crate::{
+    router::{catalog::CatalogEntry, state::ServerState},
+    tasks::{
+        create::{ByteReservation, insert_claimed, new_record},
+        notify,
+        notify::short_id,
+        promotion_state::TaskPromotion,
+        run,
+        run::{RunResources, ToolCall},
+        storage,
+        storage::stored_types::SavedCall,
+    },
+};
 
-/// Promotion state in the extensions of a call that is a task or may become one.
-#[derive(Clone, Default)]
-pub(crate) struct TaskPromotion(Arc<Mutex<PromotionState>>);
+/// Minimum delay before another attempt to promote a call to a task.
+const PROMOTION_RETRY_DELAY: Duration = Duration::from_secs(1);
 
-#[derive(Default)]
-struct PromotionState {
-    stage: PromotionStage,
-    ctx: Option<WeakCtx>,
-    /// Error of the last promotion that the handler requested.
-    refused: Option<Error>,
-    /// Handlers that wait to be detached.
-    waiting: Vec<Waker>,
-    /// Wakes the component that can promote the call.
-    promoter: Option<Waker>,
+/// Runs a call that may be promoted to a task.
+pub(crate) fn promotable(
+    server: &Arc<ServerState>,
+    tool: &Arc<CatalogEntry<ToolInfo>>,
+    mut request: Request,
+    outbox: Outbox,
+    after: Option<Duration>,
+) -> BoxFuture<Outcome> {
+    // Saved now for the record, while the request still exists.
+    let saved = SavedCall::from_request(&request, server.tasks.options.arguments);
+    // A call too large to be stored is never promoted.
+    let after = after.filter(|_| saved.is_ok());
+    let caller = Caller::of(&request.scope);
+    let (promotion, timer) = (TaskPromotion::default(), outbox.timer().clone());
+    request.scope.insert(promotion.clone());
+    let owner = storage::owner(&request);
+    let call = ToolCall { server, tool };
+    let (exchange, inner) = call.start(request, timer.clone(), outbox.deadlines());
+    // The deadlines of the inner call apply.
+    outbox.set_deadlines(Deadlines { idle: None, total: None });
+    let promotable = PromotableCall {
+        server: server.clone(),
+        tool: tool.clone(),
+        owner,
+        caller,
+        saved,
+        promotion,
+        inner,
+        outbox,
+        timer,
+        after,
+        alarm: None,
+        forwarded: Vec::new(),
+    };
+    Box::pin(promotable.run(exchange))
 }
 
-#[derive(Default)]
-enum PromotionStage {
-    /// A plain call so far.
-    #[default]
-    Plain,
-    /// The handler has requested the promotion.
-    Requested,
-    Task(Arc<dyn TaskRunApi>),
+struct PromotableCall {
+    server: Arc<ServerState>,
+    tool: Arc<CatalogEntry<ToolInfo>>,
+    owner: String,
+    caller: Caller,
+    saved: Result<SavedCall, Error>,
+    promotion: TaskPromotion,
+    /// Outbox of the inner call, and the outbox to the caller.
+    inner: Outbox,
+    outbox: Outbox,
+    timer: Arc<dyn Timer>,
+    after: Option<Duration>,
+    alarm: Option<BoxFuture<()>>,
+    forwarded: Vec<(ClientRequestId, ResponseFuture)>,
 }
 
-impl TaskPromotion {
-    /// State of a call that is a task from the start.
-    pub(crate) fn for_task(task_run: Arc<dyn TaskRunApi>) -> Self {
-        let promotion = TaskPromotion::default();
-        promotion.lock().stage = PromotionStage::Task(task_run);
-        promotion
-    }
+#[derive(Debug)]
+enum PromotionEvent {
+    Event(Event),
+    /// The call has exceeded its threshold.
+    Long,
+    /// The handler requested to be detached.
+    Detach,
+}
 
-    /// The task run, if the call is a task.
-    pub(crate) fn task_run(&self) -> Option<Arc<dyn TaskRunApi>> {
-        match &self.lock().stage {
-            PromotionStage::Task(task_run) => Some(task_run.clone()),
-            _ => None,
-        }
-    }
-
-    pub(crate) fn is_task(&self) -> bool {
-        matches!(self.lock().stage, PromotionStage::Task(_))
-    }
-
-    /// Sets the context whose steps and responses go into the task.
-    pub(crate) fn attach(&self, ctx: WeakCtx) {
-        self.lock().ctx = Some(ctx);
-    }
-
-    pub(crate) fn ctx(&self) -> Option<crate::Ctx> {
-        self.lock().ctx.as_ref()?.upgrade()
-    }
-
-    /// Marks the call as a task. The returned wakers must be woken.
-    pub(crate) fn bind(&self, task_run: Arc<dyn TaskRunApi>) -> Vec<Waker> {
-        let mut state = self.lock();
-        state.stage = PromotionStage::Task(task_run);
-        mem::take(&mut state.waiting)
-    }
-
-    /// Reports that the promotion failed.
-    pub(crate) fn decline(&self, why: Error) {
-        let mut state = self.lock();
-        (state.stage, state.refused) = (PromotionStage::Plain, Some(why));
-        let waiting = mem::take(&mut state.waiting);
-        drop(state);
-        waiting.into_iter().for_each(Waker::wake);
-    }
-
-    /// Ready when the handler has requested the promotion.
-    pub(crate) fn poll_requested(&self, cx: &Context<'_>) -> Poll<()> {
-        let mut state = self.lock();
-        if matches!(state.stage, PromotionStage::Requested) {
-            return Poll::Ready(());
-        }
-        let old = state.promoter.replace(cx.waker().clone());
-        drop(state);
-        drop(old);
-        Poll::Pending
-    }
-
-    /// Requests the promotion, and waits until it is done.
-    pub(crate) async fn detach(&self) -> Result<(), Error> {
-        let mut asked = false;
-        poll_fn(|cx| self.poll_detach(&mut asked, cx)).await
-    }
-
-    fn poll_detach(&self, asked: &mut bool, cx: &Context<'_>) -> Poll<Result<(), Error>> {
-        let mut state = self.lock();
-        match (&state.stage, *asked) {
-            (PromotionStage::Task(_), _) => return Poll::Ready(Ok(())),
-            (PromotionStage::Plain, true) => {
-                let why = state.refused.clone();
-                let why = why.unwrap_or_else(|| Error::new(ErrorKind::TemporarilyUnavailable));
-                return Poll::Ready(Err(why));
+impl PromotableCall {
+    async fn run(mut self, mut exchange: ActiveCall) -> Outcome {
+        loop {
+            match poll_fn(|cx| self.poll(&mut exchange, cx)).await {
+                PromotionEvent::Event(Event::Done(outcome)) => return outcome,
+                PromotionEvent::Event(event) => self.pass_on(event).await,
+                reason => match self.promote().await {
+                    Ok((task, resources)) => {
+                        // Its client requests can be answered for as long as the task is kept.
+                        exchange.extend(task.ttl.map_or(Duration::MAX, Duration::from_millis));
+                        // If no thread can be started here, its lease expires and it is claimed
+                        // again.
+                        run::continue_call(resources, exchange, self.timer);
+                        return Outcome::Task(Box::new(task));
+                    }
+                    Err(error) => {
+                        tracing::debug!(%error, ?reason, "cannot promote a call to a task");
+                        self.promotion.decline(error);
+                        self.after = self.after.map(|after| after.max(PROMOTION_RETRY_DELAY));
+                    }
+                },
             }
-            _ => *asked = true,
         }
-        state.stage = PromotionStage::Requested;
-        if !state.waiting.iter().any(|waker| waker.will_wake(cx.waker())) {
-            state.waiting.push(cx.waker().clone());
-        }
-        let promoter = state.promoter.take();
-        drop(state);
-        promoter.into_iter().for_each(Waker::wake);
-        Poll::Pending
     }
 
-    fn lock(&self) -> MutexGuard<'_, PromotionState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn poll(&mut self, exchange: &mut ActiveCall, cx: &mut Context<'_>) -> Poll<PromotionEvent> {
+        let answers = exchange.response_sender();
+        self.forwarded.retain_mut(|(id, answering)| match Pin::new(answering).poll(cx) {
+            Poll::Ready(answer) => {
+                answers.deliver(*id, answer);
+                false
+            }
+            Poll::Pending => true,
+        });
+        if let Poll::Ready(event) = exchange.poll_event(cx) {
+            return Poll::Ready(PromotionEvent::Event(event));
+        }
+        // A client request is pending at the caller, which responds to this call.
+        if !self.forwarded.is_empty() {
+            return Poll::Pending;
+        }
+        if self.promotion.poll_requested(cx).is_ready() {
+            return Poll::Ready(PromotionEvent::Detach);
+        }
+        let Some(after) = self.after else { return Poll::Pending };
+        let timer = &self.timer;
+        let alarm = self.alarm.get_or_insert_with(|| timer.sleep_until(timer.now() + after));
+        if alarm.as_mut().poll(cx).is_pending() {
+            return Poll::Pending;
+        }
+        self.alarm = None;
+        Poll::Ready(PromotionEvent::Long)
+    }
+
+    async fn pass_on(&mut self, event: Event) {
+        match event {
+            Event::Notify(notification) => {
+                self.outbox.notify(notification);
+                self.outbox.wait_for_capacity().await;
+            }
+            Event::ClientRequest(id, ask) => self.forwarded.push((id, self.outbox.ask(ask))),
+            Event::Withdraw(id) => self.forwarded.retain(|(asked, _)| *asked != id),
+            Event::LetGo => self.outbox.release_connection(),
+            Event::Done(_) => {}
+        }
+    }
+
+    /// Promotes the running call to a task. Its handler is not polled meanwhile, though a thread of
+    /// its own may continue.
+    async fn promote(&mut self) -> Result<(Task, RunResources), Error> {
+        let scheduler = self.server.tasks.scheduler();
+        let slot = scheduler
+            .acquire_slot(&self.owner)
+            .ok_or_else(|| Error::overloaded(Duration::from_secs(1)))?;
+        scheduler.start(&self.server, &self.timer);
+        let ctx = self.promotion.ctx();
+        let since = self.timer.now();
+        let ttl = scheduler.ttl(&self.caller, None);
+        let mut record =
+            new_record(&self.server, self.owner.clone(), self.saved.clone()?, ttl).await?;
+        let reservation = ByteReservation::new(scheduler, &self.caller, &record, (since, ttl))?;
+        if let Some(ctx) = &ctx {
+            ctx.run().export_to(&mut record);
+        }
+        let (resources, unclaimed) =
+            insert_claimed(&self.server, (&mut record, since), slot, &self.timer).await?;
+        reservation.commit();
+        // From here on, steps and client requests are stored.
+        let waiting = self.promotion.bind(resources.task_run.clone());
+        let missed = ctx.map(|ctx| ctx.bind(&record.steps)).unwrap_or_default();
+        for (name, json) in missed {
+            resources.task_run.save_step(&name, &json).await;
+        }
+        waiting.into_iter().for_each(Waker::wake);
+        if self.tool.deadlines.is_none() {
+            self.inner.set_deadlines(run::task_deadlines(scheduler.options.task_ttl(None)));
+        }
+        tracing::debug!(
+            task = short_id(&record.id),
+            tool = self.tool.info.name,
+            "promoted a call to a task"
+        );
+        unclaimed.disarm();
+        Ok((notify::task(&self.server, &record), resources))
     }
 }

@@ -24,6 +24,7 @@ use crate::{
     tasks::{
         create, methods,
         options::TaskOptions,
+        promotion,
         run::state::TaskRun,
         scheduler::{TaskScheduler, TaskStorage},
         storage::StepSaveResult,
@@ -248,7 +249,7 @@ impl TaskRuntime for TaskRuntimeImpl {
         outbox: Outbox,
         after: Option<Duration>,
     ) -> BoxFuture<Outcome> {
-        create::promotable(server, tool, request, outbox, after)
+        promotion::promotable(server, tool, request, outbox, after)
     }
 
     fn listen(

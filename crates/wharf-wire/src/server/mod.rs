@@ -12,6 +12,7 @@ pub(crate) mod decode;
 pub(crate) mod encode;
 pub(crate) mod encode_error;
 pub(crate) mod headers;
+pub(crate) mod limits;
 pub(crate) mod message;
 pub(crate) mod message_source;
 pub(crate) mod modern;

@@ -1,6 +1,6 @@
 //! One run of a task, from its start to its stored result.
 
-pub(crate) mod lease;
+pub(crate) mod lease_renewal;
 pub(crate) mod state;
 
 use std::{
@@ -24,9 +24,9 @@ use crate::{
     tasks::{
         notify::short_id,
         options::{TaskOptions, millis},
-        promotion::TaskPromotion,
+        promotion_state::TaskPromotion,
         run::{
-            lease::Lease,
+            lease_renewal::Lease,
             state::{RunEvent, StopReason, TaskRun},
         },
         scheduler::{RegisteredRun, RunSlot, TaskScheduler},

@@ -2,7 +2,7 @@
 //! read.
 //!
 //! An HTTP/1.1 client that does not read fills its socket, which
-//! [`TimedIo`](crate::server::http::connection::io_timeouts::TimedIo) detects. An HTTP/2 client can read the
+//! [`TimedIo`](crate::server::http::connection::head_and_write_timeouts::TimedIo) detects. An HTTP/2 client can read the
 //! socket and still withhold flow control credit for one stream. Its body is then no longer polled, and its
 //! call would wait forever.
 

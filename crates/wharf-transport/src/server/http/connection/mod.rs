@@ -1,9 +1,9 @@
 //! Accept loop and connections of the HTTP server. Every wait for a client has a timeout.
 
 pub(crate) mod drain;
+pub(crate) mod head_and_write_timeouts;
 pub(crate) mod http1_state;
 pub(crate) mod http2_streams;
-pub(crate) mod io_timeouts;
 #[cfg(feature = "tls")]
 pub(crate) mod tls;
 
@@ -36,9 +36,9 @@ use crate::server::http::{
     HttpLimits, HttpService,
     connection::{
         drain::{CLOSE_TIMEOUT, drain, drive},
+        head_and_write_timeouts::{IoTimeouts, TimedIo},
         http1_state::{Http1State, ResponseGuard},
         http2_streams::Http2Streams,
-        io_timeouts::{IoTimeouts, TimedIo},
     },
     request_body::discard_body,
     request_checks,
