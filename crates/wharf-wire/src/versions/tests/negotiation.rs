@@ -1,7 +1,7 @@
 //! Negotiation of the made-up revision, and of the one before it with a server that lacks it.
 
 use serde_json::{Value, json};
-use wharf_model::{Discovery, Reply};
+use wharf_model::Reply;
 
 use super::{NEW, OLD, encoded, protocol, revision};
 use crate::{
@@ -56,7 +56,7 @@ fn a_server_that_has_it_is_spoken_to_in_it() {
         let Received::Call(_, codec) = protocol().receive(message.to_string().into(), None) else {
             panic!("{message}")
         };
-        let (reply, status) = encoded(&codec, Reply::Discover(Box::new(Discovery::default())));
+        let (reply, status) = encoded(&codec, Reply::Discover(Box::default()));
         let body = reply.to_string();
         let step = negotiation.answered(NegotiationEvent::Http { status, body: body.as_bytes() });
         assert_eq!(opened(&step), NEW);

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use wharf_model::{
-    CacheHint, Content, Discovery, Error, ErrorKind, Method, Page, PageBody, ReadResult, Reply,
-    Task, Timestamp, ToolInfo, ToolResult,
+    CacheHint, Content, Error, ErrorKind, Method, Page, PageBody, ReadResult, Reply, Task,
+    Timestamp, ToolInfo, ToolResult,
 };
 
 use super::{NEW, OLD, call, encoded, protocol, receive, rejection, request};
@@ -78,7 +78,7 @@ fn content_has_the_fields_of_the_requests_revision() {
 fn a_discovery_describes_the_server_in_the_requests_revision() {
     for (date, is_new) in [(OLD, false), (NEW, true)] {
         let (_, codec) = call(date, "server/discover", json!({}));
-        let (reply, _) = encoded(&codec, Reply::Discover(Box::new(Discovery::default())));
+        let (reply, _) = encoded(&codec, Reply::Discover(Box::default()));
         let server = &reply["result"]["_meta"]["io.modelcontextprotocol/serverInfo"];
         assert_eq!(server["name"], "harbour");
         assert_eq!(server.get("websiteUrl").is_some(), !is_new, "{date} {server}");
