@@ -22,7 +22,7 @@ pub(crate) fn build(workspace: &Workspace) -> Result<(), String> {
     conformance::build(workspace)
 }
 
-/// Runs the tests. The conformance suite mostly waits for its own timers, so it runs meanwhile; its output follows theirs.
+/// Runs the tests and, meanwhile, the conformance suite, whose output follows theirs.
 pub(crate) fn run(workspace: &Workspace) -> Result<(), String> {
     let suite = SuiteProcess::start(workspace)?;
     let tests = run_tests(workspace);
