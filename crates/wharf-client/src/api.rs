@@ -269,7 +269,7 @@ impl ClientHandle {
     /// Sends a request of any method and deserializes its result. `null` params send none.
     ///
     /// A method that the protocol does not define is a call like that of a tool: the
-    /// [`ClientHandler`] answers the requests of its handler. It is never sent twice.
+    /// [`ClientHandler`] answers the requests of its handler. It is not sent again after a lost connection.
     pub fn request_as<T: DeserializeOwned>(
         &self,
         method: impl Into<String>,

@@ -321,7 +321,7 @@ pub struct Error {
     /// JSON-RPC code, if there is one beside the kind: the code that a peer sent with this error, or one that
     /// the server defined ([`Error::custom`]). None for local failures, such as a timeout.
     pub code: Option<i32>,
-    source: Option<Arc<dyn std::error::Error + Send + Sync>>,
+    source: Option<Arc<InternalSource>>,
 }
 
 /// Compares what is sent: the source is ignored.
@@ -384,7 +384,7 @@ impl Error {
         mut self,
         source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
     ) -> Self {
-        self.source = Some(Arc::from(source.into()));
+        self.source = Some(Arc::new(InternalSource(source.into())));
         self
     }
 
@@ -481,6 +481,24 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.source.as_deref().map(|source| source as _)
+    }
+}
+
+/// Source of an [`Error`]. A type of its own, so that a text for a client stops before it, also where an error of
+/// the application delegates its source to an [`Error`].
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct InternalSource(Box<dyn std::error::Error + Send + Sync>);
+
+impl fmt::Display for InternalSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::error::Error for InternalSource {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&*self.0)
     }
 }
 

@@ -139,7 +139,7 @@ impl CallLimits {
 pub struct Rates {
     /// Rate of calls of any kind.
     pub calls: Rate,
-    /// Rate of tool calls, which count as calls as well.
+    /// Rate of calls of tools and of custom methods, which count as calls as well.
     pub tool_calls: Rate,
 }
 

@@ -41,10 +41,13 @@ impl CallSpec {
 
     /// Sets all parameters from the text of a JSON object.
     pub(crate) fn all_params(mut self, json: &str) -> Result<Self, Error> {
-        let members: BTreeMap<String, &RawValue> = serde_json::from_str(json)?;
+        let members: BTreeMap<String, &RawValue> =
+            serde_json::from_str(json).map_err(Error::invalid_params)?;
         for (name, value) in members {
             match &*name {
-                "_meta" => self.meta = serde_json::from_str(value.get())?,
+                "_meta" => {
+                    self.meta = serde_json::from_str(value.get()).map_err(Error::invalid_params)?;
+                }
                 _ => self.params.push((name.into(), value.get().into())),
             }
         }
@@ -73,6 +76,7 @@ impl CallSpec {
                 }
                 "arguments" => spec.arguments = Some(json.into()),
                 "_meta" => spec.meta = serde_json::from_str(json).map_err(Error::invalid_params)?,
+                "inputResponses" | "requestState" if request.method != Method::Custom => {}
                 "inputResponses" if request.input_responses().is_some() => {}
                 "requestState" if request.request_state().is_some() => {}
                 _ => spec.params.push((name.into_owned().into(), json.into())),

@@ -108,11 +108,12 @@ impl ProxyService {
         let mut call = ProxiedCall { caller, task_proxy, outbox, rounds: 0, listed: false };
         Box::pin(async move {
             let asks_here = request.asks == InputMode::Deliver;
+            let is_tool = request.method == Method::CallTool;
             let mut outcome = call.send(request).await;
             loop {
                 let retry = match outcome {
                     Outcome::InputRequired(required) if asks_here => call.ask(*required).await,
-                    Outcome::Failed(error) if call.may_list_again(&error) => {
+                    Outcome::Failed(error) if is_tool && call.may_list_again(&error) => {
                         call.list_again(repeatable.as_ref()).await
                     }
                     other => return other,

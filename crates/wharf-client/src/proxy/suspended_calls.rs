@@ -50,7 +50,10 @@ impl CallIdentity {
             principal: request.principal().cloned(),
             method: request.method,
             target: request.target().into_owned(),
-            arguments: request.arguments().to_owned(),
+            arguments: match request.method {
+                Method::Custom => request.custom_params().into_owned(),
+                _ => request.arguments().to_owned(),
+            },
         }
     }
 }

@@ -156,6 +156,23 @@ impl Method {
         self.info().name
     }
 
+    /// Returns whether `name` can be the name of a custom method or of an extension: it has a namespace, and
+    /// nothing that HTTP headers would have to encode.
+    ///
+    /// ```
+    /// # mod wharf { pub use wharf_model::*; pub mod model { pub use super::*; } }
+    /// use wharf::model::Method;
+    ///
+    /// assert!(Method::is_qualified("acme/report"));
+    /// assert!(!Method::is_qualified("report") && !Method::is_qualified("acme/my report"));
+    /// ```
+    #[must_use]
+    pub fn is_qualified(name: &str) -> bool {
+        let (namespace, rest) = name.split_once('/').unwrap_or_default();
+        let is_plain = name.bytes().all(|byte| byte.is_ascii_graphic());
+        is_plain && name.len() <= 256 && !namespace.is_empty() && !rest.is_empty()
+    }
+
     /// Returns the method of the protocol with this name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Method> {

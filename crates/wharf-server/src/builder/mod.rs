@@ -7,15 +7,12 @@ use std::{any::TypeId, any::type_name, mem, sync::Arc, sync::Mutex};
 
 use arc_swap::ArcSwap;
 use wharf_model::{
-    CacheHint, Meta, NonceStore, ServerCapabilities, Service, Sharing, StateCipher, Stores,
+    CacheHint, Meta, Method, NonceStore, ServerCapabilities, Service, Sharing, StateCipher, Stores,
 };
 use wharf_store::MemoryNonces;
 
 use crate::{
-    builder::{
-        error::BuildError,
-        prepare::{PartPreparer, is_qualified},
-    },
+    builder::{error::BuildError, prepare::PartPreparer},
     handler::{
         Handler, blocking::BlockingPool, extract::Extract, into_method_result::IntoMethodResult,
     },
@@ -147,6 +144,7 @@ pub struct RouterBuilder {
     nonces: Option<Arc<dyn NonceStore>>,
     cache: CacheHint,
     upstream: Option<Arc<dyn Service>>,
+    forwards_custom_methods: bool,
     tasks: TaskOptions,
     /// Set by every part or option that may create tasks.
     task_runtime: Option<&'static dyn TaskRuntime>,
@@ -171,6 +169,7 @@ impl RouterBuilder {
             nonces: None,
             cache: CacheHint::public(0),
             upstream: None,
+            forwards_custom_methods: false,
             tasks: TaskOptions::default(),
             task_runtime: None,
             stores: None,
@@ -189,6 +188,13 @@ impl RouterBuilder {
     /// has no parts of its own.
     pub fn upstream(mut self, service: impl Service) -> Self {
         self.upstream = Some(Arc::new(service));
+        self
+    }
+
+    /// Forwards requests of methods that the protocol does not define to the upstream service, too. The
+    /// default is to refuse them, because middleware may decide by the name of the method.
+    pub fn forward_custom_methods(mut self, on: bool) -> Self {
+        self.forwards_custom_methods = on;
         self
     }
 
@@ -249,7 +255,7 @@ impl RouterBuilder {
     pub fn extension(mut self, extension: ProtocolExtension) -> Self {
         let ProtocolExtension { id, settings, methods } = extension;
         let item = format!("extension `{id}`");
-        if !is_qualified(&id) {
+        if !Method::is_qualified(&id) {
             let text = "its identifier is a domain in reverse, `/` and a name, such as \
                         `com.example/tides`: choose another";
             self.problems.add(&item, text);
@@ -378,6 +384,7 @@ impl RouterBuilder {
             access: self.access,
             cache: self.cache,
             upstream: self.upstream,
+            forwards_custom_methods: self.forwards_custom_methods,
             methods,
             subscription_table: SubscriptionTable::new(self.limits.subscriptions),
             subscription_limits: SubscriptionLimits::new(&self.limits),

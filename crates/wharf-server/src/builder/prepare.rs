@@ -131,7 +131,7 @@ impl PartPreparer<'_> {
         if Method::is_defined(&name) {
             check.add("the protocol defines a message of this name: choose another");
         }
-        if !is_qualified(&name) {
+        if !Method::is_qualified(&name) {
             check.add(
                 "its name is a namespace, `/` and a name, such as `acme/report`, without spaces: \
                  choose another",
@@ -475,13 +475,6 @@ fn into_template(info: ResourceInfo) -> TemplateInfo {
 /// Deadlines of a call with its own timeout: it may be idle for as long as it may run.
 fn fixed_deadlines(timeout: Duration) -> Deadlines {
     Deadlines { idle: Some(timeout), total: Some(timeout) }
-}
-
-/// Returns whether `name` has a namespace, and nothing that HTTP headers would have to encode.
-pub(crate) fn is_qualified(name: &str) -> bool {
-    let (namespace, rest) = name.split_once('/').unwrap_or_default();
-    let is_plain = name.bytes().all(|byte| byte.is_ascii_graphic());
-    is_plain && name.len() <= 256 && !namespace.is_empty() && !rest.is_empty()
 }
 
 fn is_tool_name(name: &str) -> bool {

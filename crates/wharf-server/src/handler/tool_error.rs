@@ -2,7 +2,7 @@
 
 use std::{any::Any, error::Error as StdError, fmt, sync::Arc};
 
-use wharf_model::{Content, Error, ErrorKind, Outcome, ToolResult};
+use wharf_model::{Content, Error, ErrorKind, InternalSource, Outcome, ToolResult};
 
 use crate::context::client_requests::ClientRequestError;
 
@@ -163,8 +163,7 @@ impl<E: Into<ToolError>> IntoToolError for E {
 
 /// Text of an error and of its sources, but not of the sources of an [`Error`]: these are internal.
 fn with_sources(error: &(dyn StdError + 'static)) -> String {
-    let is_internal = |error: &(dyn StdError + 'static)| error.is::<Error>();
-    joined(error, |error| if is_internal(error) { None } else { error.source() })
+    joined(error, |error| error.source().filter(|source| !source.is::<InternalSource>()))
 }
 
 /// Text of an error and of all its sources, for the log.

@@ -53,7 +53,7 @@ impl RateLimit {
         let calls = self.store.take(&format!("calls\0{key}"), self.rates.calls);
         let tools = match (&calls, request.method) {
             (RateDecision::Now(Err(_)), _) => none(),
-            (_, Method::CallTool) => {
+            (_, Method::CallTool | Method::Custom) => {
                 self.store.take(&format!("tools\0{key}"), self.rates.tool_calls)
             }
             _ => none(),

@@ -267,6 +267,9 @@ fn forward_upstream(
     outbox: Outbox,
 ) -> BoxFuture<Outcome> {
     match request.method {
+        Method::Custom if !may_forward(server, &request.method_name()) => {
+            now(Error::method_not_found(&request.method_name()).into())
+        }
         Method::Discover => upstream.call(request, outbox),
         Method::Listen => {
             outbox.set_deadlines(Deadlines { idle: None, total: None });
@@ -280,6 +283,10 @@ fn forward_upstream(
             upstream.call(request, outbox)
         }),
     }
+}
+
+fn may_forward(server: &ServerState, method: &str) -> bool {
+    server.forwards_custom_methods && Method::is_qualified(method)
 }
 
 /// Forwards a subscription to the upstream service; it counts towards the limits here.

@@ -39,6 +39,7 @@ pub(crate) struct ServerState {
     pub(crate) cache: CacheHint,
     /// Upstream service that handles all requests, for a proxy.
     pub(crate) upstream: Option<Arc<dyn Service>>,
+    pub(crate) forwards_custom_methods: bool,
     pub(crate) methods: MethodTable,
     pub(crate) subscription_table: Arc<SubscriptionTable>,
     pub(crate) subscription_limits: Arc<SubscriptionLimits>,

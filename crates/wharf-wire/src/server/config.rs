@@ -50,7 +50,7 @@ impl CustomMethods {
     fn has(&self, name: &str) -> bool {
         match self {
             CustomMethods::Named(names) => names.contains(name),
-            CustomMethods::Any => name.contains('/') && !Method::is_defined(name),
+            CustomMethods::Any => Method::is_qualified(name) && !Method::is_defined(name),
         }
     }
 }
@@ -136,7 +136,7 @@ impl ServerProtocol {
         self
     }
 
-    /// Accepts every method that the protocol does not define and whose name contains `/`, for a proxy: the
+    /// Accepts every method that the protocol does not define and whose name is [qualified](Method::is_qualified), for a proxy: the
     /// upstream server refuses the ones that it does not have.
     #[must_use]
     pub fn any_custom_method(mut self) -> Self {

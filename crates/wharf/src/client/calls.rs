@@ -268,7 +268,7 @@ impl Client {
     ///
     /// A method that the protocol does not define is a call like that of a tool: the
     /// [`ClientHandler`](crate::client::ClientHandler) answers the requests of its handler. It is
-    /// never sent twice.
+    /// not sent again after a lost connection.
     ///
     /// ```
     /// use wharf::{Client, args, prelude::*};

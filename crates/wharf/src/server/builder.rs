@@ -176,7 +176,7 @@ impl Server {
 
     /// Forwards requests of methods that the protocol does not define to the
     /// [upstream](Server::upstream) server, which refuses those that it does not have. Only methods
-    /// whose names contain `/` are forwarded. The default is to refuse them all.
+    /// with a name such as `acme/report` are forwarded. The default is to refuse them all.
     ///
     /// ```no_run
     /// # async fn example() -> wharf::Result<()> {
@@ -188,7 +188,7 @@ impl Server {
     /// ```
     pub fn forward_custom_methods(mut self, on: bool) -> Self {
         self.forwards_custom_methods = on;
-        self
+        self.routing(|router| router.forward_custom_methods(on))
     }
 
     /// Changes the declared capabilities, which by default follow from the features offered.
