@@ -102,3 +102,34 @@ async fn a_fault_in_the_callers_json_stays_the_callers_with_its_text() {
         assert!(error["message"].as_str().unwrap().contains(text), "{reply}");
     }
 }
+
+/// Error of an application that is another error in all but its type, as `#[error(transparent)]` makes it.
+#[derive(Debug)]
+struct Transparent(Error);
+
+impl std::fmt::Display for Transparent {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::error::Error for Transparent {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source()
+    }
+}
+
+#[tokio::test]
+async fn an_error_that_delegates_its_source_reveals_no_more() {
+    for fail in [parse, open] {
+        let tool = Tool::new("t", move || async move { fail().map_err(Transparent) });
+        let endpoint = Server::new("test", "1").add(tool).build().unwrap();
+        let [request, ..] = requests();
+        for text in [
+            modern(&endpoint, request.clone()).await,
+            legacy(&endpoint, &request, "2025-11-25").await,
+        ] {
+            assert!(text.contains("Internal error") && !text.contains("hunter2"), "{text}");
+        }
+    }
+}
