@@ -333,8 +333,11 @@ mod tests {
 
     #[test]
     fn no_request_of_the_protocol_can_be_a_custom_method() {
-        for (name, ..) in REQUEST_KINDS {
-            assert!(Method::is_defined(name), "{name}");
+        for (name, _, revisions) in REQUEST_KINDS {
+            // The made-up revision of the tests has a method that the protocol does not define.
+            let is_published =
+                (Revision::ALL.iter()).any(|it| *it < R2027_01_15 && revisions.has(*it));
+            assert_eq!(Method::is_defined(name), is_published, "{name}");
         }
     }
 
