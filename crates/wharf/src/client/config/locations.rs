@@ -7,10 +7,10 @@ use crate::client::config::expand::Variables;
 /// Configuration file of a program. It need not exist.
 ///
 /// ```
-/// use wharf::client::config::places;
+/// use wharf::client::config::config_locations;
 ///
-/// for place in places().into_iter().filter(|place| place.path.exists()) {
-///     println!("{}: {}", place.program, place.path.display());
+/// for location in config_locations().into_iter().filter(|it| it.path.exists()) {
+///     println!("{}: {}", location.program, location.path.display());
 /// }
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,9 +44,9 @@ const SETTINGS: [(&str, &str); 4] = [
 /// All locations of configuration files, the project's own first.
 ///
 /// ```
-/// use wharf::client::config::places;
+/// use wharf::client::config::config_locations;
 ///
-/// assert!(places().iter().any(|place| place.path.ends_with(".mcp.json")));
+/// assert!(config_locations().iter().any(|it| it.path.ends_with(".mcp.json")));
 /// ```
 #[must_use]
 pub fn config_locations() -> Vec<ConfigLocation> {
