@@ -10,7 +10,7 @@ use crate::client::{
 use crate::{
     CallId,
     json::{
-        envelope::{MessageFault, MessageField},
+        field_spans::{MessageFault, MessageField},
         scanner,
     },
     server::{

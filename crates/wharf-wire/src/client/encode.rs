@@ -8,7 +8,7 @@ use wharf_model::{Error, ErrorKind, LogLevel, Method, Request, TaskRequest};
 use crate::client::{ClientCodec, ClientIdentity};
 use crate::{
     CallId, ErrorProfile, Revision,
-    json::{envelope, scanner, writer, writer::ObjectWriter},
+    json::{field_spans, scanner, writer, writer::ObjectWriter},
     server::{codec::write_cancelled, encode_error::write_error, message::invalid_field},
     versions::{
         fields::VersionedType,
@@ -278,9 +278,9 @@ impl ClientCodec {
         let mut meta = params.object("_meta");
         let mut progress = options.progress;
         let walked = scanner::each_member(own.unwrap_or("{}"), |key, value| {
-            match &*envelope::unquote(key).unwrap_or_default() {
+            match &*field_spans::unquote(key).unwrap_or_default() {
                 VERSION | CAPABILITIES | CLIENT => {}
-                LEVEL if level.is_none() => level = envelope::unquote(value).map(Into::into),
+                LEVEL if level.is_none() => level = field_spans::unquote(value).map(Into::into),
                 LEVEL => {}
                 TOKEN => progress = progress.or(Some(true)),
                 key => writer::raw(meta.any_key(key), value),
@@ -339,7 +339,7 @@ fn copy<'a>(
 ) -> Result<Option<&'a str>, Error> {
     let mut meta = None;
     let walked = scanner::each_member(from, |key, value| {
-        let key = envelope::unquote(key).unwrap_or_default();
+        let key = field_spans::unquote(key).unwrap_or_default();
         match &*key {
             "_meta" => meta = Some(value).filter(|json| *json != "null"),
             key if keep(key) => writer::raw(to.any_key(key), value),

@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 use wharf_model::{LogLevel, Notification, SubscriptionFilter};
 
 use crate::client::{ClientCodec, ServerNotification, read_object};
-use crate::{CallId, json::envelope::unquote, versions::revision::Feature};
+use crate::{CallId, json::field_spans::unquote, versions::revision::Feature};
 
 /// Reads a notification from its method and the JSON text of its parameters. None if it is unknown or
 /// malformed: notifications have no error response.

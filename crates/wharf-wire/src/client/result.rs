@@ -13,7 +13,7 @@ use wharf_model::{
 use super::{ClientCodec, read_object};
 use crate::client::server_requests::read_client_request;
 use crate::{
-    json::{envelope::unquote, scanner, writer, writer::ObjectWriter},
+    json::{field_spans::unquote, scanner, writer, writer::ObjectWriter},
     server::{
         codec::SUBSCRIPTION_ID,
         encode::{PROTOCOL_FIELDS, SERVER_INFO},

@@ -11,7 +11,7 @@ use super::{
     result::{MAX_PAGE_ITEMS, ResultReader},
 };
 use crate::{
-    json::{envelope::unquote, scanner},
+    json::{field_spans::unquote, scanner},
     server::{encode_error::read_error, task_params::parse_millis, tasks::TaskFieldNames},
     versions::revision::Feature,
 };

@@ -8,7 +8,7 @@ use wharf_model::ErrorKind;
 use crate::{
     Era, Received, ServerProtocol,
     json::{
-        envelope::{MessageFault, MessageField},
+        field_spans::{MessageFault, MessageField},
         scanner,
     },
     server::{message::Message, message_source::MessageSource},

@@ -17,7 +17,7 @@ use wharf_model::{ClientCapabilities, ClientInfo, Error, Implementation, JsonObj
 
 use crate::{
     Revision,
-    json::envelope::MessageField,
+    json::field_spans::MessageField,
     server::message::{Message, invalid_field},
     versions::revision::Feature,
 };

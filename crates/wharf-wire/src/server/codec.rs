@@ -10,8 +10,8 @@ use wharf_model::{
 
 use crate::{
     Revision, ServerProtocol,
-    json::{envelope::unquote, writer, writer::ObjectWriter},
-    server::{announced_capabilities::PendingInitialize, client_requests, tasks},
+    json::{field_spans::unquote, writer, writer::ObjectWriter},
+    server::{client_requests, handshake::PendingInitialize, tasks},
     versions::revision::Feature,
 };
 

@@ -9,7 +9,7 @@ use crate::{
     CallId, Codec, McpHeaders, Revision,
     json::writer,
     server::{
-        client_info_cache::ClientInfoCache, connection::LegacyContext, limits::MessageLimits,
+        client_info_cache::ClientInfoCache, legacy_session::LegacyContext, limits::MessageLimits,
         message_source::MessageSource,
     },
     versions::revision::{ALWAYS, RequestKind, RevisionRange},

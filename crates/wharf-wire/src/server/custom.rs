@@ -3,7 +3,7 @@
 use wharf_model::{LazyJson, Meta};
 
 use crate::{
-    json::{envelope::unquote, scanner, writer, writer::ObjectWriter},
+    json::{field_spans::unquote, scanner, writer, writer::ObjectWriter},
     server::{codec::Codec, encode::PROTOCOL_FIELDS},
 };
 

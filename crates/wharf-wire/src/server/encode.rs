@@ -6,9 +6,9 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde_json::Value;
 use wharf_model::{
-    Annotations, CacheHint, Completion, Content, Discovery, ErrorKind, JsonMember, JsonText,
-    LazyJson, Meta, Method, Outcome, Page, PromptInfo, PromptResult, ReadResult, Reply,
-    ResourceInfo, ServerCapabilities, TaskState, TemplateInfo, ToolInfo, ToolResult, UnknownFields,
+    Annotations, CacheHint, Completion, Content, Discovery, ErrorKind, JsonMember, LazyJson, Meta,
+    Method, Outcome, Page, PromptInfo, PromptResult, ReadResult, Reply, ResourceInfo,
+    ServerCapabilities, TaskState, TemplateInfo, ToolInfo, ToolResult, UnknownFields,
 };
 
 use crate::{
@@ -20,7 +20,7 @@ use crate::{
         tasks,
         tasks::RELATED_TASK,
     },
-    versions::{fields::VersionedType, result_wrapper, revision::Feature, translate},
+    versions::{fields::VersionedType, revision::Feature, translate},
 };
 
 pub(crate) const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
@@ -146,43 +146,6 @@ impl Codec {
         }
     }
 
-    #[inline(always)]
-    pub(crate) fn write_tool_result<'a>(
-        &self,
-        it: &'a ToolResult,
-        result: &mut ObjectWriter<'_>,
-    ) -> (Option<CacheHint>, Option<&'a LazyJson<Meta>>) {
-        let structured = it.structured.as_ref().map(JsonText::get);
-        let fits = |json: &str| self.revision.has(Feature::AnyJson) || json.starts_with('{');
-        let carried = structured.filter(|_| self.revision.has(Feature::Structured));
-        let out = result.key("content");
-        let is_missed = |json: &&str| it.content.is_empty() && (carried.is_none() || !fits(json));
-        match structured.filter(is_missed) {
-            // Structured content that the revision cannot carry unchanged is sent as text, so that it is not
-            // lost.
-            Some(json) => writer::array(out, [Content::text(json)], |out, item| {
-                write_content(out, &item, self.revision);
-            }),
-            None => writer::array(out, &it.content, |out, item| {
-                write_content(out, item, self.revision);
-            }),
-        }
-        match carried {
-            Some(json) if fits(json) => result.raw("structuredContent", json),
-            Some(json) => {
-                let mut wrapper = result.object("structuredContent");
-                wrapper.raw(result_wrapper::KEY, json);
-                wrapper.close();
-            }
-            None => {}
-        }
-        if it.is_error {
-            result.plain("isError", "true");
-        }
-        write_extra(result, &it.extra);
-        (None, it.meta.as_deref())
-    }
-
     fn write_page<'a, T: ListItem>(
         &self,
         page: &'a Page<T>,
@@ -279,7 +242,7 @@ impl Codec {
 /// Fields of results that only the protocol layer may set.
 pub(crate) const PROTOCOL_FIELDS: [&str; 3] = ["resultType", "ttlMs", "cacheScope"];
 
-fn write_extra(object: &mut ObjectWriter<'_>, extra: &UnknownFields) {
+pub(crate) fn write_extra(object: &mut ObjectWriter<'_>, extra: &UnknownFields) {
     extra.each_member(|name, value| write_member(object, name, value, &PROTOCOL_FIELDS));
 }
 
@@ -392,7 +355,7 @@ fn translated(
 }
 
 /// Writes a content item: common ones directly, others through a translated tree.
-fn write_content(out: &mut Vec<u8>, item: &Content, revision: Revision) {
+pub(crate) fn write_content(out: &mut Vec<u8>, item: &Content, revision: Revision) {
     let bare =
         |hints: &Option<Box<Annotations>>,
          meta: &Option<Box<LazyJson<Meta>>>,

@@ -2,17 +2,14 @@
 
 use std::borrow::Cow;
 
-use serde_json::{Value, json};
-use wharf_model::{
-    ClientCapability, ClientRequest, Completion, Error, ErrorKind, InputRequired, Meta, Method,
-    Reply, TASKS_EXTENSION, ToolResult,
-};
+use serde_json::Value;
+use wharf_model::{ClientCapability, Error, ErrorKind, Meta, TASKS_EXTENSION};
 
 use crate::{
     Codec, ErrorProfile, Revision,
-    json::{envelope, scanner, writer, writer::ObjectWriter},
-    server::{client_requests, codec::CodecRole},
-    versions::{error_codes, revision::Feature},
+    json::{field_spans, scanner, writer, writer::ObjectWriter},
+    server::codec::CodecRole,
+    versions::error_codes,
 };
 
 impl Codec {
@@ -26,65 +23,6 @@ impl Codec {
         }
         write_error(out, self.wire.profile, Some(self.id_json()), error, self.revision);
         error_codes::status(reported_kind(error.kind), self.revision)
-    }
-
-    pub(crate) fn fail(&self, error: &Error, out: &mut Vec<u8>) -> u16 {
-        let kind = error.kind;
-        if kind == ErrorKind::UrlElicitationRequired {
-            return self.fail_for_url(error, out);
-        }
-        if error_codes::is_tool_result(kind, self.method, self.revision) {
-            return self.complete(&Reply::Tool(ToolResult::error(&*error.message)), out);
-        }
-        let uncapable = kind.is_capability_not_supported() || kind.is_method_not_found();
-        if uncapable
-            && self.method == Method::Complete
-            && !self.revision.has(Feature::CompletionCapability)
-        {
-            return self.complete(&Reply::Completion(Completion::default()), out);
-        }
-        if kind.is_internal_error() && self.method == Method::ReadResource && error.data.is_none() {
-            let uri = self.target.of(&self.body).and_then(|json| serde_json::from_str(json).ok());
-            let uri: Value = uri.unwrap_or_default();
-            return self.refuse(&error.clone().with_data(json!({"uri": uri})), out);
-        }
-        self.refuse(error, out)
-    }
-
-    /// Writes a required URL elicitation in the form of the call's era.
-    fn fail_for_url(&self, error: &Error, out: &mut Vec<u8>) -> u16 {
-        let requests = client_requests::elicitation_urls(error);
-        if self.may_suspend() && !requests.is_empty() {
-            return self.input_required(&InputRequired { requests, state: None }, out);
-        }
-        if self.revision.has(Feature::ElicitationIds) && !requests.is_empty() {
-            let mut error = error.clone();
-            if let Some(data) = &mut error.data {
-                data["elicitations"] = self.url_params(&requests);
-            }
-            return self.refuse(&error, out);
-        }
-        if matches!(self.method, Method::CallTool | Method::TaskResult) {
-            let text = client_requests::urls_as_text(error, &requests);
-            return self.complete(&Reply::Tool(ToolResult::error(text)), out);
-        }
-        match requests.is_empty() {
-            // The error code implies a list of URLs.
-            true => {
-                let broken = Error::new(ErrorKind::InternalError);
-                self.refuse(&broken.with_message(error.message.clone()), out)
-            }
-            false => self.refuse(error, out),
-        }
-    }
-
-    /// Returns the parameters with mode and id, which the specification requires.
-    fn url_params(&self, requests: &[(String, ClientRequest)]) -> Value {
-        requests
-            .iter()
-            .zip(1..)
-            .filter_map(|((_, request), number)| client_requests::params(request, self, number))
-            .collect()
     }
 }
 
@@ -191,9 +129,9 @@ const MAX_ERROR_DATA_BYTES: usize = 64 * 1024;
 /// Reads the error of a peer as far as possible.
 pub(crate) fn read_error(json: &str, revision: Revision) -> Error {
     let (mut code, mut message, mut data) = (None, None, None);
-    let read = |key: &str, value: &str| match envelope::unquote(key).as_deref() {
+    let read = |key: &str, value: &str| match field_spans::unquote(key).as_deref() {
         Some("code") => code = parse_integer(value),
-        Some("message") => message = envelope::unquote(value).map(Cow::into_owned),
+        Some("message") => message = field_spans::unquote(value).map(Cow::into_owned),
         Some("data") if value.len() <= MAX_ERROR_DATA_BYTES => {
             data = serde_json::from_str(value).ok()
         }

@@ -8,8 +8,12 @@ use wharf_model::{Error, HeaderParams, Method};
 
 use crate::{
     Revision, ServerProtocol,
-    json::envelope::MessageField,
-    server::message::{Message, target_field},
+    json::field_spans::MessageField,
+    server::{
+        legacy_session::LegacyContext,
+        message::{Message, RequestRejection, invalid_request, target_field},
+        message_source::MessageSource,
+    },
     versions::revision::Feature,
 };
 
@@ -197,4 +201,51 @@ pub fn encode_header(text: &str) -> Cow<'_, str> {
         Some(trimmed) if trimmed == text && !marked => Cow::Borrowed(text),
         _ => Cow::Owned(format!("{BASE64_PREFIX}{}{BASE64_SUFFIX}", STANDARD.encode(text))),
     }
+}
+
+impl MessageSource<'_> {
+    /// Refuses a version header that the server does not support.
+    pub(crate) fn check_version(&self, wire: &ServerProtocol) -> Result<(), RequestRejection> {
+        let Some(headers) = self.headers else { return Ok(()) };
+        let value = match headers.version {
+            HeaderField::Absent => return Ok(()),
+            HeaderField::One(value) => value,
+            HeaderField::Several => {
+                let error = invalid_request(
+                    "Invalid request: `MCP-Protocol-Version` occurs more than once",
+                );
+                return Err(RequestRejection::new(error, Revision::NEWEST));
+            }
+        };
+        match headers.revision().is_some_and(|revision| wire.supports(revision)) {
+            true => Ok(()),
+            false => Err(wire.unsupported_header(plain(value).unwrap_or_default())),
+        }
+    }
+
+    /// Refuses a message that needs a session if none is open on HTTP.
+    pub(crate) fn check_session(&self, wire: &ServerProtocol) -> Result<(), RequestRejection> {
+        match (&self.legacy, self.headers) {
+            (LegacyContext::Session(None), Some(_)) if !self.is_modern() => {
+                Err(RequestRejection::new(no_session(wire), Revision::NEWEST))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Error for a message without `Mcp-Session-Id`.
+fn no_session(wire: &ServerProtocol) -> Error {
+    let (legacy, modern) = (Revision::NEWEST_LEGACY, Revision::NEWEST);
+    let hint = match wire.supports(modern) {
+        false => String::new(),
+        true => format!(
+            " ({legacy} and older); a request of {modern} needs none, but an \
+             `MCP-Protocol-Version` header with that version"
+        ),
+    };
+    invalid_request(format!(
+        "Invalid request: missing `Mcp-Session-Id` header, which the response to `initialize` \
+         carries{hint}"
+    ))
 }

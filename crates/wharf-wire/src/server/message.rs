@@ -11,7 +11,7 @@ use wharf_model::{
 
 use crate::{
     CallId, Codec, Revision, ServerProtocol,
-    json::envelope::{FieldSpans, MessageField},
+    json::field_spans::{FieldSpans, MessageField},
     versions::revision::Feature,
 };
 

@@ -2,15 +2,9 @@
 
 use std::sync::Arc;
 
-use wharf_model::Error;
-
 use crate::{
-    HeaderField, McpHeaders, Received, Revision, ServerProtocol,
-    server::{
-        connection::LegacyContext,
-        headers::plain,
-        message::{Message, RequestRejection, invalid_request},
-    },
+    McpHeaders, Received, Revision, ServerProtocol,
+    server::{legacy_session::LegacyContext, message::Message},
 };
 
 /// Session and HTTP headers of a received message.
@@ -38,37 +32,8 @@ impl MessageSource<'_> {
         }
     }
 
-    fn is_modern(&self) -> bool {
+    pub(crate) fn is_modern(&self) -> bool {
         self.revision().is_some_and(Revision::is_modern)
-    }
-
-    /// Refuses a version header that the server does not support.
-    pub(crate) fn check_version(&self, wire: &ServerProtocol) -> Result<(), RequestRejection> {
-        let Some(headers) = self.headers else { return Ok(()) };
-        let value = match headers.version {
-            HeaderField::Absent => return Ok(()),
-            HeaderField::One(value) => value,
-            HeaderField::Several => {
-                let error = invalid_request(
-                    "Invalid request: `MCP-Protocol-Version` occurs more than once",
-                );
-                return Err(RequestRejection::new(error, Revision::NEWEST));
-            }
-        };
-        match headers.revision().is_some_and(|revision| wire.supports(revision)) {
-            true => Ok(()),
-            false => Err(wire.unsupported_header(plain(value).unwrap_or_default())),
-        }
-    }
-
-    /// Refuses a message that needs a session if none is open on HTTP.
-    pub(crate) fn check_session(&self, wire: &ServerProtocol) -> Result<(), RequestRejection> {
-        match (&self.legacy, self.headers) {
-            (LegacyContext::Session(None), Some(_)) if !self.is_modern() => {
-                Err(RequestRejection::new(no_session(wire), Revision::NEWEST))
-            }
-            _ => Ok(()),
-        }
     }
 
     /// Returns the revision of a client response; an error if the server cannot have sent a request.
@@ -104,19 +69,4 @@ impl MessageSource<'_> {
             LegacyContext::Session(_) => self.legacy.handle_notification(wire, message),
         }
     }
-}
-
-fn no_session(wire: &ServerProtocol) -> Error {
-    let (legacy, modern) = (Revision::NEWEST_LEGACY, Revision::NEWEST);
-    let hint = match wire.supports(modern) {
-        false => String::new(),
-        true => format!(
-            " ({legacy} and older); a request of {modern} needs none, but an \
-             `MCP-Protocol-Version` header with that version"
-        ),
-    };
-    invalid_request(format!(
-        "Invalid request: missing `Mcp-Session-Id` header, which the response to `initialize` \
-         carries{hint}"
-    ))
 }

@@ -6,7 +6,7 @@ use wharf_model::{Error, InputMode, LogLevel, Method, TaskRequest};
 
 use crate::{
     McpHeaders, Received, Revision, ServerProtocol,
-    json::envelope::MessageField,
+    json::field_spans::MessageField,
     server::message::{Message, RequestRejection, invalid_field, unknown_method},
     versions::revision::{RequestKind, RevisionRange},
 };

@@ -5,7 +5,7 @@ use wharf_model::{Error, Method, TASKS_EXTENSION, TaskRequest};
 
 use crate::{
     json::{
-        envelope::{MessageField, unquote},
+        field_spans::{MessageField, unquote},
         scanner,
     },
     server::message::{Message, invalid_field},

@@ -10,8 +10,10 @@ use wharf_model::{
 use crate::{
     Codec, Revision,
     json::{writer, writer::ObjectWriter},
-    server::{codec::CodecRole, encode::write_members, encode_error},
-    versions::{error_codes, revision::Feature},
+    server::{
+        codec::CodecRole, encode::write_members, encode_error, error_as_result::is_tool_result,
+    },
+    versions::revision::Feature,
 };
 
 /// Key in `_meta` that names the task of a message.
@@ -136,7 +138,7 @@ impl Codec {
 
     /// Returns whether this error of a tool is reported as a result for the model.
     fn is_tool_result(&self, error: &Error) -> bool {
-        error_codes::is_tool_result(error.kind, Method::CallTool, self.revision)
+        is_tool_result(error.kind, Method::CallTool, self.revision)
     }
 
     /// Returns the status and status message in the form of the revision.

@@ -1,9 +1,9 @@
 //! Mapping between error kinds, JSON-RPC error codes and HTTP statuses.
 
-use wharf_model::{ErrorKind, Method};
+use wharf_model::ErrorKind;
 
 use crate::versions::revision::{
-    ALWAYS, Feature, LEGACY, MODERN, R2025_11_25, Revision, RevisionRange, only,
+    ALWAYS, LEGACY, MODERN, R2025_11_25, Revision, RevisionRange, only,
 };
 #[cfg(test)]
 use crate::versions::revision::{R2027_01_15, since};
@@ -112,17 +112,4 @@ pub(crate) fn modern_only(code: i32) -> Option<ErrorKind> {
     let has_code = |row: &&CodeRow| row.2 == code;
     let is_shared = ROWS.iter().filter(has_code).any(|row| !row.1.is_modern());
     ROWS.iter().find(has_code).filter(|_| !is_shared).map(|row| row.0)
-}
-
-/// Returns whether a call of `method` that failed with `kind` is reported as a tool result for the model, not
-/// as an error.
-pub(crate) fn is_tool_result(kind: ErrorKind, method: Method, revision: Revision) -> bool {
-    // The result of a task is the result that the tool would have returned.
-    if !matches!(method, Method::CallTool | Method::TaskResult) {
-        return false;
-    }
-    match kind {
-        ErrorKind::InvalidToolArguments => revision.has(Feature::ArgumentErrorsAsResults),
-        _ => kind.is_tool_result(),
-    }
 }

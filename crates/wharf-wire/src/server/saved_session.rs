@@ -11,9 +11,9 @@ use wharf_model::{
 use crate::{
     Codec, Connection, ServerProtocol,
     server::{
-        announced_capabilities::{AnnouncedCapabilities, HandshakeState},
-        connection::{LegacySession, ListenState},
         encode_error::write_error,
+        handshake::{AnnouncedCapabilities, HandshakeState},
+        legacy_session::{LegacySession, ListenState},
         subscription_budget::SubscriptionShare,
     },
 };
