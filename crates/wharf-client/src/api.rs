@@ -18,7 +18,7 @@ use crate::{
     CallBuilder, CallOptions, ClientHandler, ClientTransport, ControlRequest, PagedList,
     ServerInfo, Subscription, TaskHandle,
     cache::server_state::ServerState,
-    call::{builder::CallKind, deadline, request, request::CallSpec, result},
+    call::{builder::CallKind, request, request::CallSpec, result, total_timeout},
     proxy::ProxyService,
     task::{PendingCancels, TaskDialect, list},
 };
@@ -309,13 +309,13 @@ impl ClientHandle {
             self.0.pending_cancels.all_sent().await;
             Ok(())
         };
-        let _ = deadline::within(self.timer(), CLOSE_TIMEOUT, "timeout", all_sent).await;
+        let _ = total_timeout::within(self.timer(), CLOSE_TIMEOUT, "timeout", all_sent).await;
         self.0.transport.close().await;
     }
 
     async fn run(&self, control: ControlRequest) -> Result<(), Error> {
         let run = self.0.transport.run(control);
-        deadline::within(self.timer(), self.options().idle, "timeout", run).await
+        total_timeout::within(self.timer(), self.options().idle, "timeout", run).await
     }
 
     pub(crate) fn timer(&self) -> &Arc<dyn Timer> {

@@ -21,11 +21,11 @@ use crate::{
     ClientHandle,
     call::{
         builder::{CallHooks, CallKind, CallResult},
-        deadline,
         request::CallSpec,
         result::unexpected,
         run,
         run::CallLimits,
+        total_timeout,
     },
 };
 
@@ -228,7 +228,7 @@ impl<T: Listable> PagedList<T> {
         let total = self.caller.options().total;
         let left = total.saturating_sub(self.progress.time);
         if left.is_zero() {
-            return PageState::Fail(deadline::out_of_time(total, TIME_LIMIT_OPTION));
+            return PageState::Fail(total_timeout::out_of_time(total, TIME_LIMIT_OPTION));
         }
         let now = self.caller.timer().now();
         let limits =

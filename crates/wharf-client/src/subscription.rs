@@ -18,9 +18,9 @@ use crate::{
     ClientHandle,
     cache::server_state::ServerState,
     call::{
-        deadline,
         events::{MAX_EVENTS_PER_POLL, refuse_here},
         request::CallSpec,
+        total_timeout,
     },
 };
 
@@ -72,7 +72,8 @@ impl Subscription {
         };
         let acknowledged = subscription.acknowledged();
         let idle = caller.options().idle;
-        subscription.agreed = deadline::within(caller.timer(), idle, "idle", acknowledged).await?;
+        subscription.agreed =
+            total_timeout::within(caller.timer(), idle, "idle", acknowledged).await?;
         Ok(subscription)
     }
 

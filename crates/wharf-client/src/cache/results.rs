@@ -1,8 +1,5 @@
 //! Cache of results, within the time to live that the server sent.
 
-pub(crate) mod server_state;
-pub(crate) mod tool_schemas;
-
 use std::{
     collections::HashMap,
     io::{self, Write},

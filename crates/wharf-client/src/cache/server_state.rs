@@ -2,46 +2,35 @@
 //! notifications.
 
 use std::{
-    collections::{BTreeSet, VecDeque},
-    future::poll_fn,
-    mem,
-    panic::{AssertUnwindSafe, catch_unwind},
+    collections::VecDeque,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    task::{Poll, Waker},
+    task::Waker,
     time::Instant,
 };
 
-use wharf_model::{
-    Error, HeaderParams, METHODS, Method, Notification, Reply, TaskSupport, ToolInfo,
-};
+use wharf_model::{Error, HeaderParams, METHODS, Method, Reply, TaskSupport, ToolInfo};
 
 use crate::{
-    ClientHandler, NotificationListener,
+    ClientHandler,
     cache::{
-        ResultCache,
+        results::ResultCache,
         tool_schemas::{KnownTool, ToolTable},
     },
 };
-
-/// Number of completed elicitation ids that are remembered: the oldest is dropped.
-const MAX_COMPLETED_IDS: usize = 1024;
-/// Maximum length of an elicitation id: a server must not fill the client's memory with them.
-const MAX_ELICITATION_ID_BYTES: usize = 4096;
-
 /// Cached state of one server, updated by its notifications.
 pub(crate) struct ServerState {
-    handler: Arc<dyn ClientHandler>,
+    pub(super) handler: Arc<dyn ClientHandler>,
     state: Mutex<CachedState>,
 }
 
-struct CachedState {
-    cache: ResultCache,
-    tools: ToolTable,
+pub(super) struct CachedState {
+    pub(super) cache: ResultCache,
+    pub(super) tools: ToolTable,
     /// Incremented when the results of a method are invalidated. A result that was requested before
     /// may be out of date, and is not cached.
-    generations: [u64; METHODS.len()],
-    completed: VecDeque<String>,
-    waiting: Vec<Waker>,
+    pub(super) generations: [u64; METHODS.len()],
+    pub(super) completed: VecDeque<String>,
+    pub(super) waiting: Vec<Waker>,
 }
 
 impl ServerState {
@@ -127,86 +116,7 @@ impl ServerState {
         self.lock().tools.get(tool)
     }
 
-    /// Completes when the server has sent `notifications/elicitation/complete` for all of these
-    /// ids.
-    pub(crate) fn completed(
-        self: &Arc<Self>,
-        names: BTreeSet<String>,
-    ) -> impl Future<Output = Result<(), Error>> + Send + use<> {
-        let server_state = self.clone();
-        poll_fn(move |cx| {
-            let mut state = server_state.lock();
-            if names.iter().all(|name| state.completed.contains(name)) {
-                return Poll::Ready(Ok(()));
-            }
-            if !state.waiting.iter().any(|waker| waker.will_wake(cx.waker())) {
-                state.waiting.push(cx.waker().clone());
-            }
-            Poll::Pending
-        })
-    }
-
-    /// Handles a notification, on any stream.
-    pub(crate) fn on_notification(&self, notification: &Notification) {
-        match notification {
-            Notification::ToolsChanged => {
-                let mut state = self.lock();
-                state.invalidate(&[Method::ListTools]);
-                state.tools.clear();
-            }
-            Notification::PromptsChanged => self.lock().invalidate(&[Method::ListPrompts]),
-            Notification::ResourcesChanged => {
-                self.lock().invalidate(&[Method::ListResources, Method::ListTemplates]);
-            }
-            // The updated resource may be a part of the one that was read.
-            Notification::ResourceUpdated { .. } => self.lock().invalidate(&[Method::ReadResource]),
-            Notification::ElicitationComplete { id } => self.elicitation_completed(id),
-            Notification::Progress { .. }
-            | Notification::Log { .. }
-            | Notification::Acknowledged(_)
-            | Notification::Task(_)
-            | Notification::TaskProgress { .. } => {}
-        }
-    }
-
-    fn elicitation_completed(&self, id: &str) {
-        if id.len() > MAX_ELICITATION_ID_BYTES {
-            return;
-        }
-        let mut state = self.lock();
-        // The same notification may arrive on more than one stream.
-        if state.completed.iter().any(|it| it == id) {
-            return;
-        }
-        if state.completed.len() >= MAX_COMPLETED_IDS {
-            state.completed.pop_front();
-        }
-        state.completed.push_back(id.to_owned());
-        let waiting = mem::take(&mut state.waiting);
-        drop(state);
-        waiting.into_iter().for_each(Waker::wake);
-        // The handler is user code: its panics must not stop the transport.
-        if catch_unwind(AssertUnwindSafe(|| self.handler.elicitation_complete(id))).is_err() {
-            tracing::error!(id, "the handler panicked in `elicitation_complete`");
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, CachedState> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, CachedState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl CachedState {
-    fn invalidate(&mut self, methods: &[Method]) {
-        for method in methods {
-            self.generations[*method as usize] += 1;
-            self.cache.invalidate(*method);
-        }
-    }
-}
-
-impl NotificationListener for ServerState {
-    fn on_notification(&self, notification: &Notification) {
-        self.on_notification(notification);
     }
 }

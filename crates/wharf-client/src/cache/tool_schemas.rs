@@ -5,14 +5,9 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use serde_json::Value;
-use wharf_model::{
-    Error, ErrorKind, HeaderParams, JsonText, LazyJson, TaskSupport, ToolInfo, ToolResult, excerpt,
-};
+use wharf_model::{Error, ErrorKind, HeaderParams, TaskSupport, ToolInfo, excerpt};
 use wharf_schema::{
-    client_output_validator::{OutputValidator, Validity},
-    header_annotations,
-    param_headers::ParamHeaders,
+    client_output_validator::OutputValidator, header_annotations, param_headers::ParamHeaders,
 };
 
 /// Maximum depth to which schemas are read.
@@ -23,13 +18,6 @@ const MAX_TOOLS: usize = 100_000;
 
 /// Maximum size of all tools together, in bytes.
 const MAX_TOOL_BYTES: usize = 64 << 20;
-
-/// A schema and a result of at most this many bytes together are checked where the call is polled;
-/// larger ones on a blocking thread.
-const INLINE_CHECK_BYTES: usize = 4 << 10;
-
-/// Maximum length of an output schema: results are not validated against longer ones.
-const MAX_SCHEMA_BYTES: usize = 256 << 10;
 
 /// Table of a server's tools, by name.
 #[derive(Default)]
@@ -44,11 +32,11 @@ pub(crate) struct ToolTable {
 
 /// A listed tool.
 pub(crate) struct KnownTool {
-    info: Arc<ToolInfo>,
+    pub(crate) info: Arc<ToolInfo>,
     /// Arguments that are sent as headers, or the reason why the tool cannot be used.
     headers: Result<ParamHeaders, String>,
     /// Compiled on first use; `None` if the schema cannot be checked.
-    output: OnceLock<Option<OutputValidator>>,
+    pub(crate) output: OnceLock<Option<OutputValidator>>,
 }
 
 impl ToolTable {
@@ -159,73 +147,5 @@ impl KnownTool {
         let strings = [&info.title, &info.description].into_iter().flatten().map(String::len);
         let strings = strings.sum::<usize>() + info.name.len() + info.icons.text().len();
         info.input_schema.text().len() + output + meta + strings
-    }
-
-    /// Returns whether the check of this result is cheap enough to run where the call is polled.
-    pub(crate) fn is_checked_inline(&self, result: &ToolResult) -> bool {
-        let schema = self.info.output_schema.as_ref().map_or(0, |schema| schema.text().len());
-        let result = result.structured.as_ref().map_or(0, |json| json.get().len());
-        result == 0 || schema == 0 || schema + result <= INLINE_CHECK_BYTES
-    }
-
-    /// Validates a successful result against the tool's output schema. Returns the reason if it was
-    /// not checked and that is not yet logged; the caller logs it, because this may run on any
-    /// thread.
-    pub(crate) fn check_output(
-        &self,
-        structured: Option<&JsonText>,
-    ) -> Result<Option<UncheckedOutput>, Error> {
-        let Some(schema) = &self.info.output_schema else { return Ok(None) };
-        let mut warning = None;
-        let compile = || match compile(schema) {
-            Ok(validator) => Some(validator),
-            Err(reason) => {
-                warning = Some(UncheckedOutput::Results(reason));
-                None
-            }
-        };
-        let Some(validator) = self.output.get_or_init(compile) else { return Ok(warning) };
-        let problem = match structured {
-            None => "- there is no structured content".into(),
-            Some(structured) => match validator.validate(structured.get()) {
-                Validity::Valid => return Ok(None),
-                Validity::Unchecked(reason) => return Ok(Some(UncheckedOutput::Result(reason))),
-                Validity::Invalid(problem) => problem,
-            },
-        };
-        let message = format!(
-            "The result of `{}` does not match its own output schema:\n{problem}",
-            excerpt(&self.info.name)
-        );
-        Err(Error::new(ErrorKind::OutputSchemaMismatch).with_message(message))
-    }
-}
-
-/// The reason why a result was not validated against its schema.
-pub(crate) enum UncheckedOutput {
-    /// No result of the tool can be validated.
-    Results(String),
-    /// This result cannot be validated.
-    Result(String),
-}
-
-impl UncheckedOutput {
-    pub(crate) fn warn(self, tool: &str) {
-        match self {
-            UncheckedOutput::Results(reason) => {
-                tracing::warn!(tool, reason, "cannot validate results against the output schema");
-            }
-            UncheckedOutput::Result(reason) => {
-                tracing::warn!(tool, reason, "cannot validate a result against the output schema")
-            }
-        }
-    }
-}
-
-/// Compiles the schema. Its tree is not built if the text is too long.
-fn compile(schema: &LazyJson<Arc<Value>>) -> Result<OutputValidator, String> {
-    match schema.text().len() > MAX_SCHEMA_BYTES {
-        true => Err(format!("the schema is longer than {MAX_SCHEMA_BYTES} bytes")),
-        false => OutputValidator::new(&schema.read()),
     }
 }

@@ -8,7 +8,7 @@ use crate::{
     ClientHandle,
     cache::tool_schemas,
     call::{
-        deadline,
+        backoff,
         run::{CallRun, find_tool},
     },
     task::request_mode,
@@ -84,9 +84,9 @@ impl CallRun<'_> {
             error.message = format!("{}; sent {} times", error.message, MAX_RETRIES + 1).into();
             return Err(error);
         }
-        deadline::sleep(
+        backoff::sleep(
             self.caller.timer(),
-            deadline::backoff(RETRY_DELAY, self.retries, RETRY_DELAY * 4),
+            backoff::backoff(RETRY_DELAY, self.retries, RETRY_DELAY * 4),
         )
         .await;
         self.retries += 1;
@@ -107,5 +107,5 @@ async fn is_repeatable(caller: &ClientHandle, tool: &str) -> bool {
 
 /// Delay before a retry, after the server deferred the call `times` times.
 pub(crate) fn overload_delay(times: usize) -> Duration {
-    deadline::backoff(OVERLOAD_DELAY.0, times, OVERLOAD_DELAY.1)
+    backoff::backoff(OVERLOAD_DELAY.0, times, OVERLOAD_DELAY.1)
 }

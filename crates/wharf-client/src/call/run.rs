@@ -1,10 +1,10 @@
-//! Runs one call to its end: input rounds, tasks, and retries by the rules in `retry.rs`.
+//! Runs one call to its end, over all its requests: input rounds (`input_required.rs`), retries (`retry.rs`) and tasks.
 
-use std::{collections::BTreeSet, future::poll_fn, sync::Arc, time::Duration};
+use std::{future::poll_fn, sync::Arc, time::Duration};
 
 use wharf_model::{
-    ActiveCall, Deadlines, Error, ErrorKind, InputMode, InputRequired, Method, Outcome, Reply,
-    Request, Service, Task, TaskRequest, TaskSupport, ToolInfo, ToolResult,
+    ActiveCall, Deadlines, Error, ErrorKind, InputMode, Method, Outcome, Reply, Request, Service,
+    Task, TaskRequest, TaskSupport, ToolInfo, ToolResult,
 };
 
 use crate::{
@@ -13,13 +13,11 @@ use crate::{
     call::{
         any_method,
         builder::{CallHooks, CallKind, CallResult},
-        deadline,
+        check_output::check_output,
         events::{CallerEvents, RequestAttempt},
         request::{CallSpec, RetryParams},
-        retry::overload_delay,
-        url_elicitation,
+        total_timeout, url_elicitation,
     },
-    server_requests::dispatch,
     task::{CancelOnDrop, FollowError, TaskDialect, TaskPoller, follow, request_mode},
 };
 
@@ -51,7 +49,7 @@ pub(crate) async fn run(
         CallKind::Start(spec, ttl) => {
             let tool = spec.target.clone();
             let start = CallRun::new(caller, spec, hooks, idle).start(ttl);
-            let handle = match deadline::within(timer, total, "total", start).await? {
+            let handle = match total_timeout::within(timer, total, "total", start).await? {
                 TaskStart::Task(task) => TaskHandle::created(caller, tool, *task),
                 TaskStart::Result(result) => TaskHandle::done(caller, tool, result),
             };
@@ -61,15 +59,15 @@ pub(crate) async fn run(
             let end = handle.follow(&mut hooks, idle);
             let checked = async {
                 let result = end.await?;
-                check(caller, handle.tool(), &result, idle).await?;
+                check_output(caller, handle.tool(), &result, idle).await?;
                 Ok(result)
             };
-            let result = deadline::within(timer, total, "total", checked).await?;
+            let result = total_timeout::within(timer, total, "total", checked).await?;
             Ok(CallResult::Reply(Reply::Tool(result)))
         }
         CallKind::Raw { method, params } => {
             let raw = any_method::ask(caller, method, params, hooks, idle);
-            deadline::within(timer, total, "total", raw).await.map(CallResult::Raw)
+            total_timeout::within(timer, total, "total", raw).await.map(CallResult::Raw)
         }
     }
 }
@@ -94,7 +92,8 @@ async fn call(
     }
     let (method, generation) = (spec.method, server_state.generation(spec.method));
     let call = CallRun::new(caller, spec, hooks, idle).finish();
-    let (reply, input_requested) = deadline::within(caller.timer(), total, "total", call).await?;
+    let (reply, input_requested) =
+        total_timeout::within(caller.timer(), total, "total", call).await?;
     // A result that depends on input responses is not cached.
     if let (Some(key), false) = (key, input_requested) {
         server_state.insert(method, key, &reply, generation, caller.timer().now());
@@ -119,9 +118,9 @@ pub(super) struct CallRun<'a> {
     pub(super) spec: CallSpec,
     hooks: CallHooks,
     pub(super) idle: Duration,
-    retry: Option<RetryParams>,
-    rounds: usize,
-    overloads: usize,
+    pub(super) retry: Option<RetryParams>,
+    pub(super) rounds: usize,
+    pub(super) overloads: usize,
     pub(super) retries: usize,
     input_requested: bool,
     pub(super) listed_again: bool,
@@ -166,7 +165,7 @@ impl<'a> CallRun<'a> {
                 },
             };
             if let Reply::Tool(result) = &reply {
-                check(self.caller, self.spec.target.as_deref(), result, self.idle).await?;
+                check_output(self.caller, self.spec.target.as_deref(), result, self.idle).await?;
             }
             return Ok((reply, self.input_requested || self.retry.is_some()));
         }
@@ -187,7 +186,7 @@ impl<'a> CallRun<'a> {
         match self.run_request().await? {
             RequestEnd::Task(task) => Ok(TaskStart::Task(task)),
             RequestEnd::Reply(Reply::Tool(result)) => {
-                check(self.caller, self.spec.target.as_deref(), &result, self.idle).await?;
+                check_output(self.caller, self.spec.target.as_deref(), &result, self.idle).await?;
                 Ok(TaskStart::Result(result))
             }
             RequestEnd::Reply(_) => Err(crate::call::result::unexpected()),
@@ -251,46 +250,6 @@ impl<'a> CallRun<'a> {
         Ok(outcome)
     }
 
-    /// Answers the requests of an `input_required` result, and prepares the retry.
-    async fn answer_requests(&mut self, required: InputRequired) -> Result<(), Error> {
-        let InputRequired { requests, state } = required;
-        let most = self.caller.options().rounds;
-        if requests.is_empty() {
-            if state.is_none() {
-                return Err(protocol_violation(
-                    "returned input_required without requests and without state",
-                ));
-            }
-            if self.overloads >= most {
-                return Err(limit_exceeded(&format!("deferred the call {most} times")));
-            }
-            deadline::sleep(self.caller.timer(), overload_delay(self.overloads)).await;
-            self.overloads += 1;
-            self.retry = Some(RetryParams { responses: None, state });
-            return Ok(());
-        }
-        if self.rounds >= most {
-            return Err(limit_exceeded(&format!("requested input more than {most} times")));
-        }
-        self.rounds += 1;
-        let distinct: BTreeSet<&String> = requests.iter().map(|(key, _)| key).collect();
-        if distinct.len() < requests.len() {
-            return Err(protocol_violation("sent two input requests with the same key"));
-        }
-        if requests.len() > dispatch::MAX_OPEN_REQUESTS {
-            return Err(protocol_violation(&format!(
-                "sent more than {} input requests at once",
-                dispatch::MAX_OPEN_REQUESTS
-            )));
-        }
-        let handler = self.caller.handler();
-        let answers =
-            requests.into_iter().map(|(key, ask)| (key, dispatch::put(handler, ask))).collect();
-        let responses = Some(dispatch::all(answers).await?);
-        self.retry = Some(RetryParams { responses, state });
-        Ok(())
-    }
-
     /// Returns whether the server lists the tool as task-only.
     pub(super) async fn runs_only_as_task(&mut self) -> bool {
         let tool = self.spec.target.as_deref().unwrap_or_default();
@@ -313,29 +272,6 @@ pub(crate) async fn find_tool(
     Ok(None)
 }
 
-/// Validates structured content against the tool's output schema, if the tool was listed.
-async fn check(
-    caller: &ClientHandle,
-    tool: Option<&str>,
-    result: &ToolResult,
-    idle: Duration,
-) -> Result<(), Error> {
-    let tool = tool.filter(|_| caller.options().validate_output && !result.is_error);
-    let Some(known) = tool.and_then(|tool| caller.server_state().tool(tool)) else { return Ok(()) };
-    let unchecked = match known.is_checked_inline(result) {
-        true => known.check_output(result.structured.as_ref())?,
-        false => {
-            let structured = result.structured.clone();
-            let checked = deadline::run_blocking(move || known.check_output(structured.as_ref()));
-            deadline::within(caller.timer(), idle, "timeout", checked).await?
-        }
-    };
-    if let (Some(unchecked), Some(tool)) = (unchecked, tool) {
-        unchecked.warn(tool);
-    }
-    Ok(())
-}
-
 /// Sends one request: its outcome, and whether the server sent any request meanwhile.
 pub(crate) async fn send_request(
     caller: &ClientHandle,
@@ -352,18 +288,8 @@ pub(crate) async fn send_request(
     let (outcome, input_requested) = poll_fn(|cx| attempt.poll_end(&mut events, cx)).await;
     match outcome {
         Outcome::Failed(error) if *error == Error::new(ErrorKind::RequestTimeout) => {
-            (deadline::out_of_time(idle, "timeout").into(), input_requested)
+            (total_timeout::out_of_time(idle, "timeout").into(), input_requested)
         }
         outcome => (outcome, input_requested),
     }
-}
-
-pub(crate) fn protocol_violation(what: &str) -> Error {
-    let message = format!("The server {what}: this violates the protocol");
-    Error::new(ErrorKind::ValidationFailed).with_message(message)
-}
-
-pub(crate) fn limit_exceeded(what: &str) -> Error {
-    let message = format!("The server {what}; raise `CallOptions::rounds` to allow more");
-    Error::new(ErrorKind::ValidationFailed).with_message(message)
 }

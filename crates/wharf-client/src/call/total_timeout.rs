@@ -37,31 +37,3 @@ pub(crate) fn out_of_time(limit: Duration, option: &str) -> Error {
     let message = format!("Request timed out after {limit:?}: raise `{option}` if it needs longer");
     Error::new(ErrorKind::RequestTimeout).with_message(message)
 }
-
-/// Runs CPU-bound work on a blocking thread, so that timeouts and cancellation of calls still work.
-/// If the future is dropped, the work continues until its end, so it must be bounded.
-pub(crate) async fn run_blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Error> + Send + 'static,
-) -> Result<T, Error> {
-    match tokio::runtime::Handle::try_current() {
-        Ok(runtime) => {
-            let done = runtime.spawn_blocking(work).await;
-            done.unwrap_or_else(|_| Err(Error::new(ErrorKind::InternalError)))
-        }
-        Err(_) => work(),
-    }
-}
-
-/// Completes after `pause`.
-pub(crate) async fn sleep(timer: &Arc<dyn Timer>, pause: Duration) {
-    match timer.now().checked_add(pause) {
-        Some(end) => timer.sleep_until(end).await,
-        None => std::future::pending().await,
-    }
-}
-
-/// Exponential backoff: the delay before attempt `tries`, at most `most`.
-pub(crate) fn backoff(first: Duration, tries: usize, most: Duration) -> Duration {
-    let times = u32::try_from(tries).ok().and_then(|tries| 2_u32.checked_pow(tries));
-    times.and_then(|times| first.checked_mul(times)).unwrap_or(most).min(most)
-}

@@ -11,7 +11,11 @@ use wharf_model::{
     ErrorKind,
 };
 
-use crate::{ClientHandle, call::deadline, server_requests::dispatch};
+use crate::{
+    ClientHandle,
+    call::{backoff, total_timeout},
+    server_requests::dispatch,
+};
 
 /// Delay before the call is retried without `notifications/elicitation/complete`: not every server
 /// sends it.
@@ -67,10 +71,10 @@ impl UrlElicitations {
                 error.with_message("The user declined the URL elicitation that this call requires")
             );
         }
-        let pause = deadline::backoff(FIRST_RETRY_DELAY, self.tries, idle);
+        let pause = backoff::backoff(FIRST_RETRY_DELAY, self.tries, idle);
         self.tries += 1;
         let done: BoxFuture<Result<(), Error>> = Box::pin(caller.server_state().completed(names));
-        match deadline::within(caller.timer(), pause, "timeout", done).await {
+        match total_timeout::within(caller.timer(), pause, "timeout", done).await {
             Err(error) if error.kind != ErrorKind::RequestTimeout => Err(error),
             _ => Ok(()),
         }

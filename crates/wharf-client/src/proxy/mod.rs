@@ -16,7 +16,8 @@ use wharf_model::{
 use crate::{
     ClientHandle,
     call::{
-        deadline,
+        backoff,
+        protocol_violation::{limit_exceeded, protocol_violation},
         request::{CallSpec, RetryParams},
         retry, run,
     },
@@ -157,16 +158,16 @@ impl ProxiedCall {
         let InputRequired { requests, state } = required;
         let most = self.caller.options().rounds;
         if self.rounds >= most {
-            return Err(run::limit_exceeded(&format!("requested input more than {most} times")));
+            return Err(limit_exceeded(&format!("requested input more than {most} times")));
         }
         if requests.len() > dispatch::MAX_OPEN_REQUESTS {
             let what =
                 format!("sent more than {} input requests at once", dispatch::MAX_OPEN_REQUESTS);
-            return Err(run::protocol_violation(&what));
+            return Err(protocol_violation(&what));
         }
         self.rounds += 1;
         if requests.is_empty() {
-            deadline::sleep(self.outbox.timer(), retry::overload_delay(self.rounds - 1)).await;
+            backoff::sleep(self.outbox.timer(), retry::overload_delay(self.rounds - 1)).await;
             return Ok(Some(RetryParams { responses: None, state }));
         }
         let asked = requests.into_iter().map(|(key, ask)| {

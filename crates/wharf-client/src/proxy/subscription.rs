@@ -156,6 +156,6 @@ fn listen(
         request.tasking = TaskRequest::Welcome;
     }
     request.filter = Some(LiveSubscriptionFilter::new(wanted));
-    let limit_exceeded = Deadlines { idle: None, total: None };
-    ActiveCall::start(transport, request, outbox.timer().clone(), limit_exceeded)
+    let no_limits = Deadlines { idle: None, total: None };
+    ActiveCall::start(transport, request, outbox.timer().clone(), no_limits)
 }

@@ -12,7 +12,7 @@ use wharf_model::{Error, Method, Outcome};
 use crate::task::request_mode;
 use crate::{
     ClientHandle,
-    call::{deadline, request::CallSpec},
+    call::{request::CallSpec, total_timeout},
 };
 
 /// Timeout of `tasks/cancel`.
@@ -38,7 +38,8 @@ impl Drop for CancelOnDrop {
         let all_sent = caller.pending_cancels().begin();
         let mut cancelling = Box::pin(async move {
             let cancelling = async { cancel(&caller, &id).await };
-            let _ = deadline::within(caller.timer(), CANCEL_TIMEOUT, "timeout", cancelling).await;
+            let _ =
+                total_timeout::within(caller.timer(), CANCEL_TIMEOUT, "timeout", cancelling).await;
             drop(all_sent);
         });
         // The first poll often suffices: a server in this process needs no more.

@@ -18,10 +18,11 @@ use crate::ClientHandle;
 use crate::task::{poll, request_mode};
 use crate::{
     call::{
-        deadline,
+        backoff,
         events::{CallEvents, RequestAttempt},
+        protocol_violation::{limit_exceeded, protocol_violation},
         request::{CallSpec, RetryParams},
-        run,
+        total_timeout,
     },
     server_requests::{dispatch, dispatch::AnswerError},
 };
@@ -209,7 +210,7 @@ impl TaskFollower<'_> {
     fn add_requests(&mut self, requests: Vec<(String, ClientRequest)>) -> Result<(), Error> {
         self.drop_closed(&requests);
         if requests.len() > dispatch::MAX_OPEN_REQUESTS {
-            return Err(run::protocol_violation(&format!(
+            return Err(protocol_violation(&format!(
                 "sent more than {} input requests at once",
                 dispatch::MAX_OPEN_REQUESTS
             )));
@@ -219,7 +220,7 @@ impl TaskFollower<'_> {
             match self.known.get(&key) {
                 Some(known) if *known == ask => continue,
                 Some(_) => {
-                    return Err(run::protocol_violation(
+                    return Err(protocol_violation(
                         "sent another input request with a key it has used",
                     ));
                 }
@@ -233,9 +234,7 @@ impl TaskFollower<'_> {
         if is_new {
             self.rounds += 1;
             if self.rounds > most {
-                return Err(run::limit_exceeded(&format!(
-                    "requested input more than {most} times"
-                )));
+                return Err(limit_exceeded(&format!("requested input more than {most} times")));
             }
         }
         Ok(())
@@ -263,8 +262,8 @@ impl TaskFollower<'_> {
         loop {
             match update(&caller, &id, answers.clone(), self.poller.idle()).await {
                 Err(error) if is_interruption(&error) && tries < MAX_RETRIES => {
-                    let pause = deadline::backoff(RETRY_DELAY, tries, RETRY_DELAY * 16);
-                    deadline::sleep(caller.timer(), pause).await;
+                    let pause = backoff::backoff(RETRY_DELAY, tries, RETRY_DELAY * 16);
+                    backoff::sleep(caller.timer(), pause).await;
                     tries += 1;
                 }
                 brought => return brought,
@@ -281,10 +280,10 @@ impl TaskFollower<'_> {
             let mut attempt =
                 self.fetch.take().unwrap_or_else(|| start_fetch(&caller, &id, Some(idle)));
             let ended = poll_fn(|cx| attempt.poll_end(self.events, cx).map(|(end, _)| Ok(end)));
-            match result(deadline::within(caller.timer(), idle, "timeout", ended).await?) {
+            match result(total_timeout::within(caller.timer(), idle, "timeout", ended).await?) {
                 Err(error) if is_interruption(&error) && tries < MAX_RETRIES => {
-                    let pause = deadline::backoff(RETRY_DELAY, tries, RETRY_DELAY * 16);
-                    deadline::sleep(caller.timer(), pause).await;
+                    let pause = backoff::backoff(RETRY_DELAY, tries, RETRY_DELAY * 16);
+                    backoff::sleep(caller.timer(), pause).await;
                     tries += 1;
                 }
                 end => return end,

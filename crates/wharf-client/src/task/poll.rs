@@ -14,10 +14,10 @@ use crate::task::{TaskDialect, request_mode};
 use crate::{
     ClientHandle,
     call::{
-        deadline,
+        backoff,
         events::{MAX_EVENTS_PER_POLL, refuse_here},
+        protocol_violation::protocol_violation,
         request::CallSpec,
-        run,
     },
 };
 
@@ -63,7 +63,7 @@ impl TaskPoller {
     ) -> Result<Self, Error> {
         if id.len() > MAX_TASK_ID_BYTES {
             let what = format!("sent a task id of more than {MAX_TASK_ID_BYTES} bytes");
-            return Err(run::protocol_violation(&what));
+            return Err(protocol_violation(&what));
         }
         let pause = seen.as_ref().map_or(Duration::ZERO, |task| interval(task, false));
         let poll = PollState::Pause(sleep_for(caller, pause));
@@ -146,7 +146,7 @@ impl TaskPoller {
         }
         self.failing_since = Some((since, tries + 1));
         let first = self.seen.as_ref().map_or(MIN_POLL_INTERVAL, |task| interval(task, false));
-        self.pause(deadline::backoff(first, tries, MAX_POLL_INTERVAL));
+        self.pause(backoff::backoff(first, tries, MAX_POLL_INTERVAL));
         Ok(())
     }
 
@@ -226,7 +226,7 @@ fn jittered(pause: Duration) -> Duration {
 
 fn sleep_for(caller: &ClientHandle, pause: Duration) -> BoxFuture<()> {
     let timer = caller.timer().clone();
-    Box::pin(async move { deadline::sleep(&timer, pause).await })
+    Box::pin(async move { backoff::sleep(&timer, pause).await })
 }
 
 /// Sends `tasks/get`.
@@ -241,7 +241,7 @@ pub(crate) fn get(caller: &ClientHandle, id: &str, idle: Duration) -> BoxFuture<
 pub(crate) fn read(outcome: Outcome, id: &str) -> Result<Task, Error> {
     match outcome {
         Outcome::Complete(Reply::Task(task)) if task.id == id => Ok(*task),
-        Outcome::Complete(Reply::Task(_)) => Err(run::protocol_violation("returned another task")),
+        Outcome::Complete(Reply::Task(_)) => Err(protocol_violation("returned another task")),
         Outcome::Failed(error) => Err(*error),
         _ => Err(crate::call::result::unexpected()),
     }
@@ -256,9 +256,8 @@ fn listen(caller: &ClientHandle, id: &str) -> ActiveCall {
         ..SubscriptionFilter::default()
     }));
     request.tasking = TaskRequest::Welcome;
-    let limit_exceeded = Deadlines { idle: None, total: None };
-    ActiveCall::start(&*caller.transport(), request, caller.timer().clone(), limit_exceeded)
-        .for_caller()
+    let no_limits = Deadlines { idle: None, total: None };
+    ActiveCall::start(&*caller.transport(), request, caller.timer().clone(), no_limits).for_caller()
 }
 
 /// Adds the id of a task that cannot be reached to the error.

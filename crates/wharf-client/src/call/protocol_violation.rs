@@ -1,0 +1,13 @@
+//! Errors for a server that violates the protocol, or a limit of the client.
+
+use wharf_model::{Error, ErrorKind};
+
+pub(crate) fn protocol_violation(what: &str) -> Error {
+    let message = format!("The server {what}: this violates the protocol");
+    Error::new(ErrorKind::ValidationFailed).with_message(message)
+}
+
+pub(crate) fn limit_exceeded(what: &str) -> Error {
+    let message = format!("The server {what}; raise `CallOptions::rounds` to allow more");
+    Error::new(ErrorKind::ValidationFailed).with_message(message)
+}
