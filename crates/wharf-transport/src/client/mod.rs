@@ -55,7 +55,7 @@ pub async fn connect_tcp(
     address: String,
     options: ClientTransportOptions,
 ) -> Result<Arc<dyn ClientTransport>, Error> {
-    stream::connect(crate::client::stream::connector::TcpConnector(address), options).await
+    stream::connect(crate::client::stream::socket::TcpConnector(address), options).await
 }
 
 /// Connects to the Unix socket `path`, with JSON lines.
@@ -67,7 +67,7 @@ pub async fn connect_unix(
     path: impl Into<PathBuf>,
     options: ClientTransportOptions,
 ) -> Result<Arc<dyn ClientTransport>, Error> {
-    stream::connect(crate::client::stream::connector::UnixConnector(path.into()), options).await
+    stream::connect(crate::client::stream::socket::UnixConnector(path.into()), options).await
 }
 
 /// Connects over byte streams, with JSON lines: those of a [`StreamConnector`], or a pair of a

@@ -3,16 +3,19 @@
 use std::sync::Arc;
 
 use bytestring::ByteString;
-use wharf_model::{Error, ErrorKind};
-use wharf_wire::CallId;
+use serde_json::{Value, value::RawValue};
+use wharf_model::{Error, ErrorKind, Method, Outbox, Outcome, Reply, Request};
+use wharf_wire::{CallId, ClientCodec};
 
 use crate::client::http::{
+    cancel_on_drop::CancelOnDrop,
     connection::{ConnectionMode, HttpConnection},
     response::{MediaKind, ServerResponse},
     resume::{ResumableStream, StreamKind},
-    session::{HttpSession, OutgoingMessage, SendError, unexpected},
+    session::{OutgoingMessage, SendError, unexpected},
+    transport::HttpTransportState,
 };
-use crate::{client::pending::PendingReply, task_set::TaskSet};
+use crate::client::pending::{PendingKind, PendingReply};
 
 /// Sends a request and waits for its reply: the result as JSON text.
 pub(super) async fn send_request(
@@ -29,7 +32,7 @@ pub(super) async fn send_request(
             reply_on_sse_stream(connection, outgoing, &mut pending_reply).await
         }
     };
-    cancelling.id = None;
+    cancelling.disarm();
     replied
 }
 
@@ -129,29 +132,60 @@ async fn ready(pending_reply: &mut PendingReply) -> Result<ByteString, Error> {
     }
 }
 
-/// Sends `notifications/cancelled` to a legacy server when the caller drops its request: closing
-/// the connection does not cancel it there.
-struct CancelOnDrop {
-    session: Arc<HttpSession>,
-    tasks: Arc<TaskSet>,
-    id: Option<CallId>,
-}
-
-impl CancelOnDrop {
-    fn new(connection: &HttpConnection, id: &CallId) -> CancelOnDrop {
-        let id = (connection.kind != ConnectionMode::Stateless).then(|| id.clone());
-        CancelOnDrop { session: connection.session.clone(), tasks: connection.tasks.clone(), id }
-    }
-}
-
-impl Drop for CancelOnDrop {
-    fn drop(&mut self) {
-        let Some(id) = self.id.take() else { return };
-        let session = self.session.clone();
-        self.session.spawn(&self.tasks, async move {
+impl HttpTransportState {
+    pub(super) async fn call(
+        self: &Arc<Self>,
+        request: &Request,
+        outbox: &Outbox,
+    ) -> Result<Outcome, Error> {
+        let info = request.method.info();
+        // Without `server/discover`, servers describe themselves only in the handshake.
+        if request.method == Method::Discover
+            && !self.connection().await?.session.codec.has(Method::Discover)
+        {
+            let discovery = self.pending.about().discovery.clone();
+            return Ok(Reply::Discover(Box::new(discovery)).into());
+        }
+        let kind = PendingKind::Call { asks: info.may_suspend };
+        let write = |codec: &ClientCodec, id: &CallId| {
             let mut message = Vec::new();
-            session.codec.cancelled(&id, "The caller dropped the request", &mut message);
-            let _ = session.notify(message, "notifications/cancelled").await;
-        });
+            codec.call(request, id, &mut message)?;
+            let target = info.mirrored.map(|_| request.target());
+            let name = request.method_name();
+            let name = codec.name(request.method).unwrap_or(&name);
+            let headers = codec.headers(name, target.as_deref(), request.mirrored.as_ref());
+            Ok(OutgoingMessage::new(message, headers))
+        };
+        let (codec, result) = self.send_with_reopen(Some(outbox), kind, write).await?;
+        codec.result(request.method, &result)
     }
+
+    pub(super) async fn request(
+        self: &Arc<Self>,
+        method: &str,
+        params: Option<&RawValue>,
+        outbox: &Outbox,
+    ) -> Result<Box<RawValue>, Error> {
+        let params = params.map(RawValue::get);
+        let target = target(method, params);
+        let write = |codec: &ClientCodec, id: &CallId| {
+            let mut message = Vec::new();
+            codec.request(method, params, id, &mut message)?;
+            Ok(OutgoingMessage::new(message, codec.headers(method, target.as_deref(), None)))
+        };
+        let known = Method::from_name(method);
+        let kind = PendingKind::Call { asks: known.is_none_or(|it| it.info().may_suspend) };
+        let (_, result) = self.send_with_reopen(Some(outbox), kind, write).await?;
+        RawValue::from_string(result.to_string()).map_err(|error| {
+            let problem = format!("The result of {method} is not JSON: {error}");
+            Error::new(ErrorKind::ValidationFailed).with_message(problem)
+        })
+    }
+}
+
+/// The tool name, prompt name or URI of a raw request, for the `Mcp-Name` header.
+fn target(method: &str, params: Option<&str>) -> Option<String> {
+    let field = Method::from_name(method)?.info().mirrored?;
+    let params: Value = serde_json::from_str(params?).ok()?;
+    params.get(field)?.as_str().map(str::to_owned)
 }

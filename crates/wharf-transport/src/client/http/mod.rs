@@ -6,10 +6,13 @@
 
 pub(super) mod auth;
 mod call;
+mod cancel_on_drop;
 mod connection;
 pub(super) mod connector;
+mod control_requests;
 pub(super) mod error;
 mod handshake;
+mod reopen_session;
 mod response;
 mod resume;
 mod send;

@@ -11,7 +11,11 @@ use std::{
 use tokio::io::{AsyncRead, AsyncWrite};
 use wharf_model::{BoxFuture, Error, ErrorKind};
 
-use super::connector::{ConnectionParts, Connector, LineSink, LineSource, connect_within_timeout};
+use super::{
+    connector::{ConnectionParts, Connector},
+    json_lines::{LineSink, LineSource},
+    socket::connect_within_timeout,
+};
 use crate::client::ClientTransportOptions;
 
 /// Connects to a server over byte streams that the application opens, with JSON lines.

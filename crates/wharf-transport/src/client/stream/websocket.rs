@@ -32,7 +32,8 @@ use crate::client::{
     },
     stream::{
         connection::too_long,
-        connector::{ConnectionParts, Connector, MessageSink, MessageSource, unreachable},
+        connector::{ConnectionParts, Connector, MessageSink, MessageSource},
+        socket::unreachable,
     },
 };
 

@@ -15,6 +15,7 @@ pub(crate) mod forwarded;
 pub(crate) mod health;
 pub(crate) mod host_origin;
 pub(crate) mod legacy_sse;
+pub(crate) mod limits;
 pub(crate) mod options;
 pub(crate) mod request_body;
 pub(crate) mod request_checks;
@@ -27,13 +28,14 @@ pub(crate) mod stateless;
 #[cfg(feature = "websocket")]
 pub(crate) mod websocket;
 
-pub(crate) use crate::server::http::connection::http1_state::Http1State;
-pub(crate) use crate::server::http::connection::http2_streams::Http2StreamsObserver;
+pub(crate) use crate::server::http::connection::http1::Http1State;
+pub(crate) use crate::server::http::connection::http2::Http2StreamsObserver;
 
 pub use crate::server::http::connection::serve;
 #[cfg(feature = "tls")]
 pub use crate::server::http::connection::tls::Tls;
 pub use crate::server::http::forwarded::{InvalidNetwork, Network};
-pub use crate::server::http::options::{Http, HttpLimits, Streaming};
+pub use crate::server::http::limits::HttpLimits;
+pub use crate::server::http::options::{Http, Streaming};
 pub use crate::server::http::response_body::HttpBody;
 pub use crate::server::http::service::HttpService;

@@ -9,8 +9,9 @@ use tokio::time::{Instant, timeout, timeout_at};
 use wharf_model::{BudgetFull, RequestExtensions};
 
 use crate::server::http::response::HttpResponse;
-use crate::server::limits::message_memory::{
-    LARGE_MESSAGE_BYTES, MIN_BYTES_PER_SECOND, MessageCharge,
+use crate::server::limits::{
+    message_memory::{LARGE_MESSAGE_BYTES, MessageCharge},
+    read_timeout::body_deadline,
 };
 
 /// Limits of the bytes and the time for discarding the body of a rejected request.
@@ -29,8 +30,8 @@ pub(crate) enum BodyError {
     NoRoom,
 }
 
-/// Reads at most `limit` bytes of the body, within `timeout_after` and the time that `MIN_BYTES_PER_SECOND`
-/// adds.
+/// Reads at most `limit` bytes of the body, within `timeout_after` and the time that the bytes need at the
+/// minimum rate.
 pub(crate) async fn read_body<B: Body>(
     mut body: Pin<&mut B>,
     limit: usize,
@@ -62,10 +63,9 @@ pub(crate) async fn read_body<B: Body>(
             Poll::Ready(frame) => frame,
             Poll::Pending => {
                 let begun = *begun.get_or_insert_with(Instant::now);
-                let deadline = begun
-                    + timeout_after
-                    + Duration::from_millis(had as u64 * 1000 / MIN_BYTES_PER_SECOND);
-                timeout_at(deadline, frame).await.map_err(|_| BodyError::TooSlow)?
+                timeout_at(body_deadline(begun, timeout_after, had), frame)
+                    .await
+                    .map_err(|_| BodyError::TooSlow)?
             }
         };
         let Some(frame) = frame else { break };

@@ -1,7 +1,8 @@
-//! Rejects requests by their headers: framing (400, 501), content types (415) and `Accept` (406).
+//! Rejects requests by their headers: framing (400, 501), content types (415), `Accept` (406) and
+//! `MCP-Protocol-Version` (400).
 
 use http::{HeaderValue, Method, Version, header, request::Parts};
-use wharf_wire::HeaderField;
+use wharf_wire::{HeaderField, ServerProtocol};
 
 use crate::server::http::{
     Streaming, request_headers::RequestHeaders, response, response::HttpResponse,
@@ -87,4 +88,16 @@ pub(crate) fn check_legacy_sse_get(parsed: &RequestHeaders<'_>) -> Option<HttpRe
 /// Rejects a subscription whose client could not read its stream.
 pub(crate) fn no_stream_for_listen() -> HttpResponse {
     response::refuse(406, "subscriptions/listen needs a stream: accept text/event-stream")
+}
+
+/// Rejects a GET or DELETE of a session whose `MCP-Protocol-Version` the server does not support. That of a POST is checked
+/// with its message.
+pub(crate) fn check_version(
+    parsed: &RequestHeaders<'_>,
+    wire: &ServerProtocol,
+) -> Result<(), Box<HttpResponse>> {
+    match parsed.message.is_supported(wire) {
+        true => Ok(()),
+        false => Err(Box::new(response::refuse(400, "Unsupported MCP-Protocol-Version"))),
+    }
 }

@@ -16,7 +16,7 @@ use wharf_wire::sse;
 
 use crate::server::http::{
     call_stream::{BatchStream, CallStream, MAX_CHUNK_BYTES},
-    connection::{http1_state::ResponseGuard, http2_streams},
+    connection::{http1::ResponseGuard, http2},
     legacy_sse::LegacySseStream,
     session::{StoredStreamReader, StreamReader},
 };
@@ -161,9 +161,7 @@ impl BodyContent {
         let chunk = match self {
             BodyContent::Empty => None,
             // In parts, so that a client of HTTP/2 that does not read does not get all of it.
-            BodyContent::Whole(message)
-                if message.len() > MAX_CHUNK_BYTES && http2_streams::is_http2() =>
-            {
+            BodyContent::Whole(message) if message.len() > MAX_CHUNK_BYTES && http2::is_http2() => {
                 return Poll::Ready(Some(message.split_to(MAX_CHUNK_BYTES)));
             }
             BodyContent::Whole(message) => Some(mem::take(message)),
@@ -186,7 +184,7 @@ impl Body for HttpBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let polled = self.inner.poll_chunk(cx);
-        http2_streams::record_poll(matches!(polled, Poll::Ready(Some(_))));
+        http2::record_poll(matches!(polled, Poll::Ready(Some(_))));
         polled.map(|chunk| chunk.map(|chunk| Ok(Frame::data(chunk))))
     }
 

@@ -14,8 +14,6 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 use wharf_model::{Budget, BudgetFull, BudgetShare, Caller, LogThrottle, RequestExtensions};
 
-/// Minimum rate of a slow client after the initial timeout.
-pub(crate) const MIN_BYTES_PER_SECOND: u64 = 64 << 10;
 /// Length from which a message is charged to its caller as well as to the total. A shorter one is
 /// charged to its caller only while all messages use more than half of the budget.
 pub(crate) const LARGE_MESSAGE_BYTES: usize = 64 << 10;

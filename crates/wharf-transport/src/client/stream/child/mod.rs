@@ -14,7 +14,10 @@ pub use crate::client::stream::child::environment::Environment;
 use crate::client::stream::child::{process::ChildProcess, stderr::StderrTail};
 use crate::client::{
     ClientTransportOptions,
-    stream::connector::{ConnectionParts, Connector, LineSink, LineSource},
+    stream::{
+        connector::{ConnectionParts, Connector},
+        json_lines::{LineSink, LineSource},
+    },
 };
 
 /// A command that runs a server, without a shell.

@@ -15,7 +15,7 @@ use tokio::{
     time::{Instant, Sleep, sleep, sleep_until},
 };
 
-use crate::server::http::connection::http1_state::Http1State;
+use crate::server::http::connection::http1::Http1State;
 use crate::server::limits::{connection_slots::SlotGuard, write_timeout::WriteTimer};
 
 /// Longest time that input is still read after the last write.

@@ -1,11 +1,33 @@
-//! State of an HTTP/1.1 connection: waiting for a request, or responding to one. Its timeouts depend on it.
+//! Serves an HTTP/1.1 connection, and keeps its state: waiting for a request, or responding to one. Its timeouts depend
+//! on the state.
 
-use std::sync::{
-    Arc, Mutex, MutexGuard, PoisonError,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    future::{pending, ready},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
-use tokio::time::Instant;
+use bytes::Bytes;
+use hyper::{server::conn::http1, service::service_fn};
+use hyper_util::rt::TokioIo;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    time::Instant,
+};
+use wharf_model::RequestExtensions;
+
+use crate::server::http::{
+    HttpLimits,
+    connection::{
+        drain::drive,
+        handle_request,
+        head_and_write_timeouts::{IoTimeouts, TimedIo},
+    },
+    service::HttpEndpoint,
+};
+use crate::server::limits::connection_slots::{ConnectionActivity, SlotGuard};
 
 /// State of one connection. It starts by waiting for a request.
 #[derive(Clone, Debug, Default)]
@@ -98,4 +120,45 @@ impl Drop for ResponseGuard {
             *state.lock() = Http1Phase::Waiting(None);
         }
     }
+}
+
+/// Serves the requests of an HTTP/1.1 connection.
+pub(super) async fn serve_http1<S>(
+    endpoint: &Arc<HttpEndpoint>,
+    stream: S,
+    prefix: Bytes,
+    mut scope: RequestExtensions,
+    slot_guard: SlotGuard,
+) where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let limits = endpoint.context.http_limits;
+    let (slot, state) = (slot_guard.slot().clone(), Http1State::default());
+    slot.set_activity(ConnectionActivity::Http1(state.clone()));
+    scope.insert(slot);
+    let scope = scope.shared();
+    let timeouts = IoTimeouts { head: Some((limits.head, state.clone())), write: limits.write };
+    let io = TokioIo::new(TimedIo::new(stream, prefix, timeouts, slot_guard));
+    let handle_request = service_fn(|request| {
+        let well_formed = !state.has_fragment();
+        handle_request(
+            endpoint.clone(),
+            request,
+            scope.clone(),
+            state.begin_response(),
+            well_formed,
+        )
+    });
+    let connection = http1_builder(&limits).serve_connection(io, handle_request).with_upgrades();
+    drive(endpoint, connection, |it| it.graceful_shutdown(), |_| pending(), ready(())).await;
+}
+
+fn http1_builder(limits: &HttpLimits) -> http1::Builder {
+    let mut builder = http1::Builder::new();
+    builder
+        // `TimedIo` applies this timeout.
+        .header_read_timeout(None)
+        .max_header_size(limits.headers)
+        .max_buf_size(limits.headers.max(8 << 10));
+    builder
 }

@@ -1,4 +1,4 @@
-//! Runs the requests of one HTTP/2 connection, each as a stream, and drops streams that the client does not
+//! Serves an HTTP/2 connection: runs its requests, each as a stream, and drops streams that the client does not
 //! read.
 //!
 //! An HTTP/1.1 client that does not read fills its socket, which
@@ -6,13 +6,36 @@
 //! socket and still withhold flow control credit for one stream. Its body is then no longer polled, and its
 //! call would wait forever.
 
-use std::{cell::Cell, future::poll_fn, pin::pin, task::Poll, time::Duration};
+use std::{cell::Cell, future::poll_fn, pin::pin, sync::Arc, task::Poll, time::Duration};
 
-use hyper::rt::Executor;
+use bytes::Bytes;
+use hyper::{rt::Executor, server::conn::http2, service::service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
+    io::{AsyncRead, AsyncWrite},
     sync::watch,
     time::{Instant, sleep, timeout},
 };
+use wharf_model::RequestExtensions;
+
+use crate::server::http::{
+    HttpLimits,
+    connection::{
+        drain::drive,
+        handle_request,
+        head_and_write_timeouts::{IoTimeouts, TimedIo},
+        http1::Http1State,
+    },
+    service::HttpEndpoint,
+};
+use crate::server::limits::connection_slots::{ConnectionActivity, SlotGuard};
+
+/// Connection preface of HTTP/2.
+pub(super) const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+/// Interval of HTTP/2 PING frames on a silent connection.
+const HTTP2_PING_INTERVAL: Duration = Duration::from_secs(30);
+/// Largest number of bytes that an HTTP/2 stream buffers for its peer.
+const MAX_SEND_BUFFER_BYTES: usize = 64 << 10;
 
 tokio::task_local! {
     /// Number of polls of this stream's body, and whether the last one returned data.
@@ -117,4 +140,45 @@ async fn run_while_read(stream: impl Future<Output = ()>, patience: Duration) {
         stall_timer.as_mut().poll(cx)
     })
     .await;
+}
+
+/// Serves the requests of an HTTP/2 connection.
+pub(super) async fn serve_http2<S>(
+    endpoint: &Arc<HttpEndpoint>,
+    stream: S,
+    prefix: Bytes,
+    mut scope: RequestExtensions,
+    slot_guard: SlotGuard,
+) where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let limits = endpoint.context.http_limits;
+    let (slot, state, streams) =
+        (slot_guard.slot().clone(), Http1State::default(), Http2Streams::new(limits.write));
+    slot.set_activity(ConnectionActivity::Http2(streams.observer()));
+    scope.insert(slot);
+    let scope = scope.shared();
+    // `Http2Streams` closes idle HTTP/2 connections, so there is no timeout for the next head.
+    let timeouts = IoTimeouts { head: None, write: limits.write };
+    let io = TokioIo::new(TimedIo::new(stream, prefix, timeouts, slot_guard));
+    // The parser drops fragments, so a target with a fragment is served as the path alone.
+    let handle_request = service_fn(|request| {
+        handle_request(endpoint.clone(), request, scope.clone(), state.begin_response(), true)
+    });
+    let connection = http2_builder(&limits, &streams).serve_connection(io, handle_request);
+    let idle = |period| streams.idle(period);
+    drive(endpoint, connection, |it| it.graceful_shutdown(), idle, streams.idle(Duration::ZERO))
+        .await;
+}
+
+fn http2_builder(limits: &HttpLimits, streams: &Http2Streams) -> http2::Builder<Http2Streams> {
+    let mut builder = http2::Builder::new(streams.clone());
+    builder
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(u32::try_from(limits.streams).ok())
+        .max_header_list_size(u32::try_from(limits.headers).unwrap_or(u32::MAX))
+        .max_send_buf_size(MAX_SEND_BUFFER_BYTES)
+        .keep_alive_interval(HTTP2_PING_INTERVAL)
+        .keep_alive_timeout(limits.write);
+    builder
 }

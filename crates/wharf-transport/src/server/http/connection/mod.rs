@@ -2,27 +2,16 @@
 
 pub(crate) mod drain;
 pub(crate) mod head_and_write_timeouts;
-pub(crate) mod http1_state;
-pub(crate) mod http2_streams;
+pub(crate) mod http1;
+pub(crate) mod http2;
 #[cfg(feature = "tls")]
 pub(crate) mod tls;
 
-use std::{
-    convert::Infallible,
-    future::{pending, ready},
-    pin::Pin,
-    sync::Arc,
-    time::Duration,
-};
+use std::{convert::Infallible, pin::Pin, sync::Arc, time::Duration};
 
 use bytes::{Bytes, BytesMut};
 use http::{Request, StatusCode, request::Parts};
-use hyper::{
-    body::Incoming,
-    server::conn::{http1, http2},
-    service::service_fn,
-};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper::body::Incoming;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
@@ -33,12 +22,11 @@ use tokio::{
 use wharf_model::RequestExtensions;
 
 use crate::server::http::{
-    HttpLimits, HttpService,
+    HttpService,
     connection::{
-        drain::{CLOSE_TIMEOUT, drain, drive},
-        head_and_write_timeouts::{IoTimeouts, TimedIo},
-        http1_state::{Http1State, ResponseGuard},
-        http2_streams::Http2Streams,
+        drain::{CLOSE_TIMEOUT, drain},
+        http1::{ResponseGuard, serve_http1},
+        http2::{HTTP2_PREFACE, serve_http2},
     },
     request_body::discard_body,
     request_checks,
@@ -47,27 +35,20 @@ use crate::server::http::{
     service::HttpEndpoint,
 };
 use crate::server::{
-    limits::connection_slots::{ConnectionActivity, SlotGuard},
+    limits::connection_slots::SlotGuard,
     listener::{AcceptLimits, accept_loop},
 };
 
-/// Connection preface of HTTP/2.
-const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// First byte of a TLS handshake.
 const TLS_HANDSHAKE_BYTE: u8 = 0x16;
 /// Largest number of bytes that are read and discarded from a client that is refused.
 const MAX_DISCARDED_BYTES: u64 = 64 << 10;
 /// Interval of TCP keep-alive probes; the connection is closed after four without an answer.
 const TCP_KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
-/// Interval of HTTP/2 PING frames on a silent connection.
-const HTTP2_PING_INTERVAL: Duration = Duration::from_secs(30);
 /// Response to a client that is refused because the server is full.
 const SERVER_FULL_RESPONSE: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconnection: close\r\n\
 content-type: application/json\r\ncontent-length: 117\r\n\r\n\
 {\"jsonrpc\":\"2.0\",\"error\":{\"code\":-32600,\"message\":\"The server is full: all connections are in use. Try again later\"}}";
-/// Largest number of bytes that an HTTP/2 stream buffers for its peer.
-const MAX_SEND_BUFFER_BYTES: usize = 64 << 10;
-
 /// Accepts and serves connections until the server shuts down, then drains them within the grace period
 /// (graceful shutdown).
 pub async fn serve(service: HttpService, listener: TcpListener) {
@@ -183,64 +164,6 @@ async fn serve_connection<S>(
     }
 }
 
-async fn serve_http1<S>(
-    endpoint: &Arc<HttpEndpoint>,
-    stream: S,
-    prefix: Bytes,
-    mut scope: RequestExtensions,
-    slot_guard: SlotGuard,
-) where
-    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
-{
-    let limits = endpoint.context.http_limits;
-    let (slot, state) = (slot_guard.slot().clone(), Http1State::default());
-    slot.set_activity(ConnectionActivity::Http1(state.clone()));
-    scope.insert(slot);
-    let scope = scope.shared();
-    let timeouts = IoTimeouts { head: Some((limits.head, state.clone())), write: limits.write };
-    let io = TokioIo::new(TimedIo::new(stream, prefix, timeouts, slot_guard));
-    let handle_request = service_fn(|request| {
-        let well_formed = !state.has_fragment();
-        handle_request(
-            endpoint.clone(),
-            request,
-            scope.clone(),
-            state.begin_response(),
-            well_formed,
-        )
-    });
-    let connection = http1(&limits).serve_connection(io, handle_request).with_upgrades();
-    drive(endpoint, connection, |it| it.graceful_shutdown(), |_| pending(), ready(())).await;
-}
-
-async fn serve_http2<S>(
-    endpoint: &Arc<HttpEndpoint>,
-    stream: S,
-    prefix: Bytes,
-    mut scope: RequestExtensions,
-    slot_guard: SlotGuard,
-) where
-    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
-{
-    let limits = endpoint.context.http_limits;
-    let (slot, state, streams) =
-        (slot_guard.slot().clone(), Http1State::default(), Http2Streams::new(limits.write));
-    slot.set_activity(ConnectionActivity::Http2(streams.observer()));
-    scope.insert(slot);
-    let scope = scope.shared();
-    // `Http2Streams` closes idle HTTP/2 connections, so there is no timeout for the next head.
-    let timeouts = IoTimeouts { head: None, write: limits.write };
-    let io = TokioIo::new(TimedIo::new(stream, prefix, timeouts, slot_guard));
-    // The parser drops fragments, so a target with a fragment is served as the path alone.
-    let handle_request = service_fn(|request| {
-        handle_request(endpoint.clone(), request, scope.clone(), state.begin_response(), true)
-    });
-    let connection = http2(&limits, &streams).serve_connection(io, handle_request);
-    let idle = |period| streams.idle(period);
-    drive(endpoint, connection, |it| it.graceful_shutdown(), idle, streams.idle(Duration::ZERO))
-        .await;
-}
-
 /// Runs a step before the first request, such as the TLS handshake, within the head timeout.
 async fn within_head_timeout<T>(
     endpoint: &HttpEndpoint,
@@ -250,28 +173,6 @@ async fn within_head_timeout<T>(
         result = timeout(endpoint.context.http_limits.head, step) => result.ok(),
         () = endpoint.shutdown.stopped() => None,
     }
-}
-
-fn http1(limits: &HttpLimits) -> http1::Builder {
-    let mut builder = http1::Builder::new();
-    builder
-        // `TimedIo` applies this timeout.
-        .header_read_timeout(None)
-        .max_header_size(limits.headers)
-        .max_buf_size(limits.headers.max(8 << 10));
-    builder
-}
-
-fn http2(limits: &HttpLimits, streams: &Http2Streams) -> http2::Builder<Http2Streams> {
-    let mut builder = http2::Builder::new(streams.clone());
-    builder
-        .timer(TokioTimer::new())
-        .max_concurrent_streams(u32::try_from(limits.streams).ok())
-        .max_header_list_size(u32::try_from(limits.headers).unwrap_or(u32::MAX))
-        .max_send_buf_size(MAX_SEND_BUFFER_BYTES)
-        .keep_alive_interval(HTTP2_PING_INTERVAL)
-        .keep_alive_timeout(limits.write);
-    builder
 }
 
 /// Reads the first bytes, and detects HTTP/2. None if the client disconnects.

@@ -84,6 +84,7 @@ use crate::{
         call_stream::CallStream,
         cluster::Cluster,
         request_checks,
+        request_checks::check_version,
         request_headers::RequestHeaders,
         response,
         response::{EventualResponse, HttpResponse},
@@ -157,11 +158,12 @@ impl SessionManager {
             };
             return reply.await.unwrap_or_else(|refusal| *refusal);
         }
-        let guard =
-            match self.check_version(parsed).and_then(|()| self.find_session(parsed, &scope)) {
-                Ok(guard) => guard,
-                Err(refusal) => return *refusal,
-            };
+        let guard = match check_version(parsed, &self.common.context.wire)
+            .and_then(|()| self.find_session(parsed, &scope))
+        {
+            Ok(guard) => guard,
+            Err(refusal) => return *refusal,
+        };
         let own = guard.session_stream();
         let listening = self.start_listen(guard.session(), &scope, true);
         match parsed.last_event {
@@ -196,17 +198,10 @@ impl SessionManager {
             };
             return reply.await.unwrap_or_else(|refusal| *refusal);
         }
-        match self.check_version(parsed).and_then(|()| session_name(parsed)) {
+        match check_version(parsed, &self.common.context.wire).and_then(|()| session_name(parsed)) {
             Ok(name) if self.remove(name, &scope) => response::status(204),
             Ok(_) => SessionManager::not_found(),
             Err(refusal) => *refusal,
-        }
-    }
-
-    fn check_version(&self, parsed: &RequestHeaders<'_>) -> Result<(), Box<HttpResponse>> {
-        match parsed.message.is_supported(&self.common.context.wire) {
-            true => Ok(()),
-            false => Err(Box::new(response::refuse(400, "Unsupported MCP-Protocol-Version"))),
         }
     }
 

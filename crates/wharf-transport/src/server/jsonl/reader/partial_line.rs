@@ -10,7 +10,7 @@ use crate::server::{
         in_flight::overloaded,
         reader::{LineReader, MIN_BUFFER_ROOM_BYTES},
     },
-    limits::message_memory::{MIN_BYTES_PER_SECOND, PartialCharge},
+    limits::{message_memory::PartialCharge, read_timeout::time_for},
 };
 
 /// State of a partially received message.
@@ -36,8 +36,7 @@ impl<W: AsyncWrite + Unpin> LineReader<W> {
     /// therefore does not allow a longer pause.
     pub(super) fn extend_timeout(&mut self, size: usize) {
         if let Some(left) = self.partial.as_mut().and_then(|partial| partial.left.as_mut()) {
-            let more = Duration::from_millis(size as u64 * 1000 / MIN_BYTES_PER_SECOND);
-            *left = left.saturating_add(more).min(self.shared.context.limits.arrival);
+            *left = left.saturating_add(time_for(size)).min(self.shared.context.limits.arrival);
         }
     }
 

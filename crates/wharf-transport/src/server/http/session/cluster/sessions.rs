@@ -25,6 +25,7 @@ use crate::server::{
     http::{
         HttpBody,
         cluster::{BusReceiver, Cluster, STORE_UNAVAILABLE, StoreUnavailable, digest, hex},
+        request_checks::check_version,
         request_headers::RequestHeaders,
         response,
         response::{EventualResponse, HttpResponse},
@@ -100,7 +101,7 @@ impl SessionManager {
         parsed: &RequestHeaders<'_>,
         scope: &RequestExtensions,
     ) -> SessionResult<SessionGuard> {
-        self.check_version(parsed)?;
+        check_version(parsed, &self.common.context.wire)?;
         self.find_shared_session(cluster, parsed, scope).await
     }
 

@@ -1,0 +1,116 @@
+//! Opens the connection of a stream transport, and opens it again, with a backoff, after it broke.
+
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+use tokio::time::sleep_until;
+use wharf_model::{Error, ErrorKind};
+
+use crate::client::{
+    backoff::RetryTiming,
+    handshake::{HandshakeResult, open},
+    stream::{
+        connection::StreamConnection,
+        connector::Connector,
+        transport::{StreamTransportState, closed_error, lock},
+    },
+};
+
+impl<D: Connector> StreamTransportState<D> {
+    /// The current connection, or a new one. Opening it continues if this future is dropped, and
+    /// concurrent callers share its error.
+    pub(super) async fn connection(self: &Arc<Self>) -> Result<StreamConnection, Error> {
+        if let Some(connection) = self.live() {
+            return Ok(connection);
+        }
+        let state = self.clone();
+        // Spawned: a call that is not polled must not block the others.
+        let opening = tokio::spawn(async move { state.open().await });
+        opening.await.unwrap_or_else(|_| Err(Error::new(ErrorKind::InternalError)))
+    }
+
+    async fn open(self: &Arc<Self>) -> Result<StreamConnection, Error> {
+        let before = self.openings.load(Ordering::Acquire);
+        let mut failure = self.opening.lock().await;
+        if let Some(connection) = self.live() {
+            return Ok(connection);
+        }
+        let waited = self.openings.load(Ordering::Acquire) != before;
+        if let Some(error) = failure.as_ref().filter(|_| waited) {
+            return Err(error.clone());
+        }
+        let opened = self.reopen().await;
+        self.openings.fetch_add(1, Ordering::Release);
+        *failure = opened.as_ref().err().cloned();
+        opened
+    }
+
+    pub(super) fn live(&self) -> Option<StreamConnection> {
+        lock(&self.current).clone().filter(|connection| !connection.is_dead())
+    }
+
+    /// Opens a connection, after everything on the last one has failed.
+    async fn reopen(self: &Arc<Self>) -> Result<StreamConnection, Error> {
+        let last = lock(&self.current).take();
+        if let Some(last) = last {
+            last.pending_failed().await;
+        }
+        tokio::select! {
+            biased;
+            () = self.closed.stopped() => Err(closed_error()),
+            opened = self.open_when_due() => self.begin(opened?),
+        }
+    }
+
+    /// Opens a connection when the backoff permits it.
+    async fn open_when_due(&self) -> Result<HandshakeResult<D>, Error> {
+        let next_attempt = lock(&self.backoff).next_attempt();
+        match next_attempt {
+            RetryTiming::Now => {}
+            RetryTiming::At(time) => sleep_until(time).await,
+            RetryTiming::Refused(wait, failures) => {
+                return Err(Error::new(ErrorKind::TransportError).with_message(format!(
+                    "{} failed {failures} times in a row, and is tried again in {:.1} s",
+                    self.connector.name(),
+                    wait.as_secs_f64()
+                )));
+            }
+        }
+        let opened = open(&self.connector, &self.pending).await;
+        if opened.is_err() {
+            lock(&self.backoff).record_end(Duration::ZERO);
+        }
+        opened
+    }
+
+    fn begin(self: &Arc<Self>, opened: HandshakeResult<D>) -> Result<StreamConnection, Error> {
+        let HandshakeResult { parts, codec, about } = opened;
+        self.pending.opened(codec.clone(), about);
+        let (pending, state) = (self.pending.clone(), Arc::downgrade(self));
+        let on_end = move |lived| {
+            if let Some(state) = state.upgrade() {
+                lock(&state.backoff).record_end(lived);
+            }
+        };
+        let connection =
+            StreamConnection::start(pending, self.connector.name(), parts, codec, on_end);
+        self.repeat_level(&connection);
+        *lock(&self.current) = Some(connection.clone());
+        // A concurrent `close` found no connection to close.
+        if self.closed.is_stopped() {
+            connection.close();
+        }
+        Ok(connection)
+    }
+
+    /// Sets the log level on a new connection.
+    fn repeat_level(&self, connection: &StreamConnection) {
+        let Some(level) = *lock(&self.level) else { return };
+        let mut message = Vec::new();
+        if connection.codec().set_log_level(level, &self.pending.next_id(), &mut message) {
+            connection.send_soon(message);
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Connects to TCP and Unix sockets.
+
+use std::{fmt, future::Future, io};
+
+use tokio::{net::TcpStream, time::timeout};
+use wharf_model::{Error, ErrorKind};
+
+use crate::client::{
+    ClientTransportOptions,
+    stream::{
+        connector::{ConnectionParts, Connector},
+        json_lines::{LineSink, LineSource},
+    },
+};
+
+/// JSON lines over TCP, to a host and port.
+pub(crate) struct TcpConnector(pub(crate) String);
+
+impl Connector for TcpConnector {
+    type Source = LineSource<tokio::net::tcp::OwnedReadHalf>;
+    type Sink = LineSink<tokio::net::tcp::OwnedWriteHalf>;
+    type Guard = ();
+
+    fn name(&self) -> String {
+        format!("tcp://{}", self.0)
+    }
+
+    fn key(&self) -> Option<String> {
+        Some(self.name())
+    }
+
+    async fn open(&self, options: &ClientTransportOptions) -> Result<ConnectionParts<Self>, Error> {
+        let stream = connect_within_timeout(self, options, TcpStream::connect(&self.0)).await?;
+        // Messages are written whole, so Nagle's algorithm would only delay them.
+        let _ = stream.set_nodelay(true);
+        let (reader, writer) = stream.into_split();
+        let (source, sink) = (LineSource::new(reader, options), LineSink::new(writer));
+        Ok(ConnectionParts { source, sink, guard: () })
+    }
+}
+
+/// JSON lines over a Unix socket.
+#[cfg(unix)]
+pub(crate) struct UnixConnector(pub(crate) std::path::PathBuf);
+
+#[cfg(unix)]
+impl Connector for UnixConnector {
+    type Source = LineSource<tokio::net::unix::OwnedReadHalf>;
+    type Sink = LineSink<tokio::net::unix::OwnedWriteHalf>;
+    type Guard = ();
+
+    fn name(&self) -> String {
+        format!("unix:{}", self.0.display())
+    }
+
+    fn key(&self) -> Option<String> {
+        Some(self.name())
+    }
+
+    async fn open(&self, options: &ClientTransportOptions) -> Result<ConnectionParts<Self>, Error> {
+        let connecting = tokio::net::UnixStream::connect(&self.0);
+        let (reader, writer) =
+            connect_within_timeout(self, options, connecting).await?.into_split();
+        let (source, sink) = (LineSource::new(reader, options), LineSink::new(writer));
+        Ok(ConnectionParts { source, sink, guard: () })
+    }
+}
+
+/// Connects within the handshake timeout, or fails with advice.
+pub(super) async fn connect_within_timeout<T>(
+    connector: &impl Connector,
+    options: &ClientTransportOptions,
+    connecting: impl Future<Output = io::Result<T>>,
+) -> Result<T, Error> {
+    match timeout(options.handshake, connecting).await {
+        Ok(Ok(stream)) => Ok(stream),
+        Ok(Err(error)) => Err(unreachable(connector.name(), error)),
+        Err(_) => {
+            let problem = format!("no response within {} s", options.handshake.as_secs());
+            Err(unreachable(connector.name(), problem))
+        }
+    }
+}
+
+/// Error: cannot connect to `name`, because of `problem`.
+pub(crate) fn unreachable(name: impl fmt::Display, problem: impl fmt::Display) -> Error {
+    Error::new(ErrorKind::TransportError).with_message(format!(
+        "Cannot connect to {name}: {problem}; check the address, and that the server is running"
+    ))
+}
