@@ -7,7 +7,7 @@ use wharf_model::{BoxFuture, Error, excerpt};
 use crate::client::{
     failed,
     flow::AuthorizationFlow,
-    metadata_documents::TokenResponse,
+    token_endpoint::TokenResponse,
     token_endpoint::{ClientAuthMethod, ClientIdentity, FormFields, OAuthEndpoint, TokenError},
 };
 

@@ -9,8 +9,8 @@ use wharf_model::{BoxFuture, CredentialsProvider, Error};
 
 use crate::client::{
     Assertion, Enterprise, Login, MemoryTokenStore, TokenStore, UserAgent,
+    auth_server_metadata::AuthServerMetadata,
     logout::log_out,
-    metadata_documents::AuthServerMetadata,
     scope,
     token_endpoint::{ClientAuthMethod, ClientIdentity},
     token_manager::TokenManager,

@@ -1,22 +1,27 @@
-//! Finds the authorization server of a protected resource (RFC 9728, RFC 8414).
+//! Discovery: fetches protected resource metadata (RFC 9728), which names the authorization servers.
 
 use http::{HeaderMap, StatusCode};
-use serde::de::DeserializeOwned;
+use serde::{Deserialize, de::DeserializeOwned};
 use url::Url;
 use wharf_model::{Error, excerpt};
 
-use super::{
-    failed,
-    metadata_documents::{AuthServerMetadata, ResourceDocument},
-};
-use crate::client::resource_url::is_loopback;
+use super::{auth_server_metadata::lenient_bool, failed};
 use crate::fetch::{Fetch, FetchError};
 
 const RESOURCE_METADATA_PATH: &str = "/.well-known/oauth-protected-resource";
-const OAUTH_METADATA_PATH: &str = "/.well-known/oauth-authorization-server";
-const OPENID_METADATA_PATH: &str = "/.well-known/openid-configuration";
 /// Limit of authorization servers of one resource.
 const MAX_ISSUERS: usize = 16;
+
+/// Protected resource metadata (RFC 9728).
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct ResourceDocument {
+    pub(super) resource: String,
+    pub(super) authorization_servers: Vec<String>,
+    pub(super) scopes_supported: Option<Vec<String>>,
+    #[serde(deserialize_with = "lenient_bool")]
+    pub(super) dpop_bound_access_tokens_required: bool,
+}
 
 /// Result of the discovery of a protected resource.
 #[derive(Clone, Debug)]
@@ -113,93 +118,8 @@ fn describes(resource: &str, server: &Url, location: &str) -> bool {
     path(&url) == path(server) || (path(&url).is_empty() && location == root)
 }
 
-/// Fetches the metadata of an authorization server.
-pub(super) async fn auth_server(fetch: &Fetch, issuer: &str) -> Result<AuthServerMetadata, Error> {
-    let url = issuer_url(issuer)?;
-    let origin = url.origin().ascii_serialization();
-    let locations = match url.path().trim_end_matches('/') {
-        "" => vec![
-            format!("{origin}{OAUTH_METADATA_PATH}"),
-            format!("{origin}{OPENID_METADATA_PATH}"),
-        ],
-        path => vec![
-            format!("{origin}{OAUTH_METADATA_PATH}{path}"),
-            format!("{origin}{OPENID_METADATA_PATH}{path}"),
-            format!("{origin}{path}{OPENID_METADATA_PATH}"),
-        ],
-    };
-    for location in locations {
-        let Some(document) = fetch_json::<AuthServerMetadata>(fetch, &location).await? else {
-            continue;
-        };
-        if document.issuer != issuer {
-            return Err(failed(format!(
-                "the metadata of the authorization server {:?} names the issuer {:?}: it is not used",
-                excerpt(issuer),
-                excerpt(&document.issuer)
-            )));
-        }
-        return Ok(document);
-    }
-    Err(failed(format!(
-        "the authorization server {:?} publishes no metadata (RFC 8414, OpenID Connect Discovery)",
-        excerpt(issuer)
-    )))
-}
-
-/// Fetches the metadata of a server that is its own authorization server, or uses the default endpoints.
-pub(super) async fn own_auth_server(
-    fetch: &Fetch,
-    server: &Url,
-) -> Result<AuthServerMetadata, Error> {
-    let origin = server.origin().ascii_serialization();
-    for well_known in [OAUTH_METADATA_PATH, OPENID_METADATA_PATH] {
-        let Some(document) =
-            fetch_json::<AuthServerMetadata>(fetch, &format!("{origin}{well_known}")).await?
-        else {
-            continue;
-        };
-        // The exact spelling of the issuer is not known here, but it must be this server.
-        if document.issuer.strip_suffix('/').unwrap_or(&document.issuer) != origin {
-            return Err(failed(format!(
-                "the metadata of {origin} names the issuer {:?}: it is not used",
-                excerpt(&document.issuer)
-            )));
-        }
-        return Ok(document);
-    }
-    let endpoint = |path: &str| Some(format!("{origin}{path}"));
-    Ok(AuthServerMetadata {
-        authorization_endpoint: endpoint("/authorize"),
-        token_endpoint: endpoint("/token"),
-        registration_endpoint: endpoint("/register"),
-        code_challenge_methods_supported: Some(vec!["S256".into()]),
-        // Default of the revision without metadata.
-        token_endpoint_auth_methods_supported: None,
-        issuer: origin,
-        ..AuthServerMetadata::default()
-    })
-}
-
-pub(super) fn issuer_url(issuer: &str) -> Result<Url, Error> {
-    let bad = |why: &str| failed(format!("invalid issuer {:?}: {why}", excerpt(issuer)));
-    // The issuer is shown to the user: characters that could disguise it are rejected.
-    if !issuer.bytes().all(|it| it.is_ascii_graphic()) {
-        return Err(bad("an issuer has no spaces or control characters, and ASCII letters only"));
-    }
-    let url = Url::parse(issuer).map_err(|error| bad(&error.to_string()))?;
-    if !url.username().is_empty() || url.password().is_some() {
-        return Err(bad("an issuer has no user and no password"));
-    }
-    if url.query().is_some() || url.fragment().is_some() {
-        return Err(bad("an issuer has no query and no fragment"));
-    }
-    let is_safe = url.scheme() == "https" || (url.scheme() == "http" && is_loopback(&url));
-    if is_safe { Ok(url) } else { Err(bad("it must begin with https://")) }
-}
-
 /// Fetches the JSON document at `location`; none if there is none.
-async fn fetch_json<T: DeserializeOwned>(
+pub(super) async fn fetch_json<T: DeserializeOwned>(
     fetch: &Fetch,
     location: &str,
 ) -> Result<Option<T>, Error> {

@@ -6,8 +6,8 @@ use url::Url;
 use wharf_model::{Error, excerpt};
 
 use super::{
-    Login, Registration, Tokens, discovery::DiscoveredResource, failed,
-    metadata_documents::AuthServerMetadata, now,
+    Login, Registration, Tokens, auth_server_metadata::AuthServerMetadata,
+    discovery::DiscoveredResource, failed, now,
 };
 use crate::client::{
     config::{AuthConfig, GrantType},

@@ -2,7 +2,7 @@
 
 use wharf_model::Error;
 
-use super::{Login, discovery, discovery::DiscoveredResource, flow::AuthorizationFlow};
+use super::{Login, auth_server_metadata, discovery::DiscoveredResource, flow::AuthorizationFlow};
 use crate::client::{
     config::AuthConfig,
     resource_url::{is_loopback, server_url},
@@ -40,8 +40,8 @@ async fn revoke(config: &AuthConfig, server: &url::Url, login: &Login) -> Result
         false => config.fetch.public_only(),
     };
     let auth_server = match login.metadata {
-        Some(_) => discovery::auth_server(&fetch, &login.key.issuer).await?,
-        None => discovery::own_auth_server(&fetch, server).await?,
+        Some(_) => auth_server_metadata::fetch_auth_server(&fetch, &login.key.issuer).await?,
+        None => auth_server_metadata::fetch_own_auth_server(&fetch, server).await?,
     };
     let Some(url) = auth_server.revocation_endpoint.as_deref() else { return Ok(()) };
     let discovered = DiscoveredResource {

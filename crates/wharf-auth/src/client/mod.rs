@@ -3,6 +3,7 @@
 //! [`Auth`] configures the grant, [`TokenStore`] stores the logins, and [`UserAgent`] opens the
 //! authorization page where a user must consent.
 
+mod auth_server_metadata;
 mod authorization_code;
 pub mod browser;
 mod challenge;
@@ -13,7 +14,7 @@ mod dpop;
 mod flow;
 mod login;
 mod logout;
-mod metadata_documents;
+mod redirect_params;
 mod registration;
 mod resolve;
 mod resource_url;
@@ -34,12 +35,13 @@ pub use self::{
 pub use crate::client::{
     client_credentials::{Assertion, Enterprise},
     config::Auth,
+    redirect_params::RedirectParams,
     resource_url::server_key,
     token_store::{
         MemoryTokenStore, StoreLock, TokenStore,
         file::{FileTokenStore, Keychain},
     },
-    user_agent::{AuthorizationRequest, RedirectParams, UserAgent, UserAgentSession},
+    user_agent::{AuthorizationRequest, UserAgent, UserAgentSession},
 };
 
 /// Error of a failed authorization.

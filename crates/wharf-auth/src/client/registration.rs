@@ -2,15 +2,17 @@
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, header::CONTENT_TYPE};
+use serde::Deserialize;
 use serde_json::json;
 use url::Url;
 use wharf_model::{Error, excerpt};
 
 use crate::client::{
-    Registration, failed,
-    metadata_documents::{AuthServerMetadata, RegistrationResponse},
+    Registration,
+    auth_server_metadata::AuthServerMetadata,
+    failed,
     resource_url::is_loopback,
-    token_endpoint::{error_from, exceeds_limit},
+    token_endpoint::{error_from, exceeds_limit, lenient_seconds},
 };
 use crate::fetch::Fetch;
 
@@ -78,4 +80,16 @@ fn application_type(redirect_uri: &str) -> &'static str {
     let is_web = Url::parse(redirect_uri)
         .is_ok_and(|url| matches!(url.scheme(), "http" | "https") && !is_loopback(&url));
     if is_web { "web" } else { "native" }
+}
+
+/// Client registration response (RFC 7591).
+#[derive(Deserialize)]
+struct RegistrationResponse {
+    client_id: String,
+    #[serde(default)]
+    client_secret: Option<String>,
+    #[serde(default, deserialize_with = "lenient_seconds")]
+    client_secret_expires_at: Option<u64>,
+    #[serde(default)]
+    token_endpoint_auth_method: Option<String>,
 }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use wharf_model::{Error, excerpt};
 
 use crate::client::{
-    Login, challenge::AuthRequirement, config::GrantType, discovery, discovery::DiscoveredResource,
-    dpop::DpopProver, failed, metadata_documents::AuthServerMetadata, scope,
-    token_manager::TokenManagerCore,
+    Login, auth_server_metadata, auth_server_metadata::AuthServerMetadata,
+    challenge::AuthRequirement, config::GrantType, discovery, discovery::DiscoveredResource,
+    dpop::DpopProver, failed, scope, token_manager::TokenManagerCore,
 };
 
 impl TokenManagerCore {
@@ -18,8 +18,8 @@ impl TokenManagerCore {
     ) -> Result<AuthServerMetadata, Error> {
         let issuer = self.select_issuer(discovered).await?;
         let auth_server = match discovered.is_own_issuer {
-            true => discovery::own_auth_server(&self.fetch, &self.server).await,
-            false => discovery::auth_server(&self.fetch, &issuer).await,
+            true => auth_server_metadata::fetch_own_auth_server(&self.fetch, &self.server).await,
+            false => auth_server_metadata::fetch_auth_server(&self.fetch, &issuer).await,
         }?;
         if self.config.issuer.is_none() && self.config.is_issuer_specific() {
             // Binds the credentials to this issuer, for all servers they are used for.
@@ -45,7 +45,7 @@ impl TokenManagerCore {
     /// Confirms with the application that the issuer may receive the client's secret, key or assertion. The
     /// MCP server must not decide that alone (CVE-2026-104850).
     async fn confirm_issuer(&self, issuer: String) -> Result<String, Error> {
-        discovery::issuer_url(&issuer)?;
+        auth_server_metadata::issuer_url(&issuer)?;
         let (server, named) = (discovery::display_url(&self.server), excerpt(&issuer).into_owned());
         match &self.config.confirm {
             Some(confirm) if confirm(issuer.clone()).await => Ok(issuer),

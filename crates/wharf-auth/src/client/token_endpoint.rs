@@ -4,16 +4,13 @@ use std::sync::Arc;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header::AUTHORIZATION};
+use serde::{Deserialize, Deserializer};
 use serde_json::json;
 use url::form_urlencoded::byte_serialize;
 use wharf_model::{Error, ErrorKind, excerpt};
 
 use crate::client::{
-    Tokens,
-    dpop::DpopProver,
-    failed,
-    metadata_documents::{AuthServerMetadata, ErrorResponse, TokenResponse},
-    now,
+    Tokens, auth_server_metadata::AuthServerMetadata, dpop::DpopProver, failed, now,
 };
 use crate::{
     fetch::{Fetch, FetchResponse},
@@ -341,4 +338,36 @@ fn header(text: &str) -> Result<HeaderValue, Error> {
     })?;
     value.set_sensitive(true);
     Ok(value)
+}
+
+/// Token response.
+#[derive(Deserialize)]
+pub(super) struct TokenResponse {
+    pub(super) access_token: String,
+    #[serde(default)]
+    pub(super) token_type: Option<String>,
+    #[serde(default, deserialize_with = "lenient_seconds")]
+    pub(super) expires_in: Option<u64>,
+    #[serde(default)]
+    pub(super) refresh_token: Option<String>,
+    #[serde(default)]
+    pub(super) scope: Option<String>,
+    #[serde(default)]
+    pub(super) issued_token_type: Option<String>,
+}
+
+/// OAuth error response.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct ErrorResponse {
+    error: String,
+    error_description: Option<String>,
+}
+
+/// Reads a number of seconds; some servers send a string or a fraction.
+pub(super) fn lenient_seconds<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
+    let value = serde_json::Value::deserialize(from)?;
+    let number = value.as_f64().or_else(|| value.as_str()?.trim().parse().ok());
+    // Casts saturate.
+    Ok(number.map(|it| it as u64))
 }

@@ -2,8 +2,10 @@
 
 use std::{fmt, sync::Arc};
 
-use url::{Url, form_urlencoded};
+use url::Url;
 use wharf_model::{BoxFuture, Error};
+
+use crate::client::redirect_params::RedirectParams;
 
 /// Opens authorization pages for the user.
 pub trait UserAgent: Send + Sync + 'static {
@@ -52,54 +54,5 @@ impl fmt::Debug for AuthorizationRequest {
             .field("issuer", &self.issuer)
             .field("server", &self.server)
             .finish_non_exhaustive()
-    }
-}
-
-/// Parameters of the redirect, not validated yet.
-///
-/// ```
-/// use wharf_auth::client::RedirectParams;
-///
-/// let callback = RedirectParams::from_query("code=7&state=abc");
-/// assert_eq!(callback.get("code"), Some("7"));
-/// ```
-#[derive(Clone, PartialEq, Eq)]
-pub struct RedirectParams(Vec<(String, String)>);
-
-impl RedirectParams {
-    /// Parses the query of the redirect, with or without its `?`.
-    #[must_use]
-    pub fn from_query(query: &str) -> RedirectParams {
-        let query = query.strip_prefix('?').unwrap_or(query);
-        RedirectParams(form_urlencoded::parse(query.as_bytes()).into_owned().collect())
-    }
-
-    /// Parses the query of the redirect's URL.
-    #[must_use]
-    pub fn from_url(url: &str) -> RedirectParams {
-        let url = url.split('#').next().unwrap_or_default();
-        RedirectParams::from_query(url.split_once('?').map_or("", |(_, query)| query))
-    }
-
-    /// Value of a parameter; none if it is missing or duplicated.
-    #[must_use]
-    pub fn get(&self, name: &str) -> Option<&str> {
-        let mut found = self.0.iter().filter(|(it, _)| it == name);
-        match (found.next(), found.next()) {
-            (Some((_, value)), None) => Some(value),
-            _ => None,
-        }
-    }
-
-    /// Returns true if the parameter is present.
-    pub(super) fn has(&self, name: &str) -> bool {
-        self.0.iter().any(|(it, _)| it == name)
-    }
-}
-
-/// Shows names only: a code is a secret.
-impl fmt::Debug for RedirectParams {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.0.iter().map(|(name, _)| name)).finish()
     }
 }

@@ -1,29 +1,16 @@
-//! Authorization endpoint: validates the request, asks the user for consent and redirects to the identity
-//! provider.
+//! Authorization endpoint: validates the request of a client, and redirects to the client.
 
 use std::collections::BTreeSet;
 
-use bytes::Bytes;
-use http::{HeaderValue, StatusCode, header, request::Parts};
+use http::{StatusCode, request::Parts};
 use url::Url;
 use wharf_model::Error;
 
-use super::{
-    clients::KnownClient, cookie::BrowserSecret, form::FormParams, idp::SignInParams, redirect,
-};
-use crate::jose::{constant_time_eq, random_token};
+use super::{clients::KnownClient, form::FormParams, redirect_uri};
 use crate::proxy::{
-    consent_page,
-    consent_page::{ConsentRequest, ProxyResponse},
-    records::{AuthorizationParams, ConsentTicket, PendingSignIn, SIGN_IN_TTL},
-    routes::{ProxyState, form},
-    store::RecordOwner,
+    consent_page, consent_page::ProxyResponse, records::AuthorizationParams, routes::ProxyState,
 };
 
-/// Cookie that the consent page is bound to.
-const CONSENT_COOKIE: &str = "consent";
-/// Limit of concurrent sign-ins.
-const MAX_PENDING: usize = 50_000;
 /// Longest accepted `state` of a client.
 const MAX_STATE_BYTES: usize = 4096;
 
@@ -49,8 +36,8 @@ impl ProxyState {
         };
         // No redirect before the redirect URI has been validated (open redirector).
         let Some(target) = form.get("redirect_uri").filter(|asked| {
-            known.client.redirects.iter().any(|own| redirect::is_same(own, asked))
-                && redirect::check(asked, &self.settings.schemes).is_ok()
+            known.client.redirects.iter().any(|own| redirect_uri::is_same(own, asked))
+                && redirect_uri::check(asked, &self.settings.schemes).is_ok()
         }) else {
             return problem("The application's redirect_uri is not registered.");
         };
@@ -59,7 +46,7 @@ impl ProxyState {
             Err((error, what)) => {
                 // Any client can register a redirect URI, so the user must follow the link deliberately.
                 let error_url = self.error_url(target, form.get("state"), error, what);
-                let shown = redirect::shown(target);
+                let shown = redirect_uri::shown(target);
                 let error_url = error_url.as_ref().map(|url| (url, &*shown));
                 Ok(consent_page::error_page(StatusCode::BAD_REQUEST, what, error_url))
             }
@@ -120,119 +107,6 @@ impl ProxyState {
         }
     }
 
-    /// Shows the consent page, bound to this browser (CSRF).
-    async fn show_consent(
-        &self,
-        parts: &Parts,
-        asked: AuthorizationParams,
-        known: &KnownClient,
-    ) -> Result<ProxyResponse, Error> {
-        // Several pages may be open at once.
-        let secret =
-            self.cookies.read(&parts.headers, CONSENT_COOKIE).unwrap_or_else(BrowserSecret::new);
-        let until = self.store.now().await? + SIGN_IN_TTL.as_secs() * 1000;
-        let ticket = ConsentTicket { asked, number: random_token(16), until };
-        let plain = serde_json::to_vec(&ticket).map_err(Error::internal)?;
-        let sealed = self.seal.seal(&context(&secret), &plain);
-        let ConsentTicket { asked, .. } = ticket;
-        let mut answer = consent_page::consent(&ConsentRequest {
-            action: &self.urls.local("/consent"),
-            ticket: &sealed,
-            client: &known.client.name,
-            publisher: known.publisher.as_deref(),
-            target: &redirect::shown(&asked.redirect),
-            is_local: redirect::is_local(&asked.redirect),
-            resource: &self.urls.resource,
-            scopes: &asked.scopes.iter().map(String::as_str).collect::<Vec<_>>(),
-            provider: &self.idp.provider.name,
-            upstream_scopes: &self.idp.provider.scopes.iter().map(|it| &**it).collect::<Vec<_>>(),
-        });
-        set_cookie(&mut answer, self.cookies.write(CONSENT_COOKIE, &secret, SIGN_IN_TTL.as_secs()));
-        Ok(answer)
-    }
-
-    /// Handles the user's decision: continues to the provider, or returns to the client.
-    pub(super) async fn consent(
-        &self,
-        parts: &Parts,
-        body: &Bytes,
-    ) -> Result<ProxyResponse, Error> {
-        let refuse = |what: &str| Ok(consent_page::error_page(StatusCode::FORBIDDEN, what, None));
-        let form = match form(parts, body) {
-            Ok(form) => form,
-            Err(why) => return refuse(&format!("The response is invalid: {why}.")),
-        };
-        let origin = parts.headers.get(header::ORIGIN).map(HeaderValue::as_bytes);
-        if origin.is_some_and(|origin| origin != self.urls.origin.as_bytes()) {
-            return refuse("This form was submitted from another site.");
-        }
-        const STALE: &str = "This page belongs to another browser, was submitted already, or has expired. Start again in the application.";
-        let secret = self.cookies.read(&parts.headers, CONSENT_COOKIE);
-        let ticket = secret.zip(form.get("ticket")).and_then(|(secret, ticket)| {
-            let plain = self.seal.open(&context(&secret), ticket)?;
-            serde_json::from_slice::<ConsentTicket>(&plain).ok()
-        });
-        let now = self.store.now().await?;
-        let Some(ConsentTicket { asked, number, .. }) = ticket.filter(|ticket| ticket.until > now)
-        else {
-            return refuse(STALE);
-        };
-        if !self.nonces.claim(&format!("oauth consent {number}"), SIGN_IN_TTL).await? {
-            return refuse(STALE);
-        }
-        if form.get("decision") != Some("allow") {
-            return Ok(self.error_page(&asked, "access_denied", "The user denied access."));
-        }
-        self.sign_in(asked).await
-    }
-
-    /// Redirects a user who consented to the provider, and binds the sign-in to this browser.
-    async fn sign_in(&self, asked: AuthorizationParams) -> Result<ProxyResponse, Error> {
-        let (state, browser) = (random_token(32), BrowserSecret::new());
-        let pending = PendingSignIn {
-            asked,
-            browser: browser.digest(),
-            verifier: random_token(32),
-            nonce: random_token(32),
-        };
-        let params =
-            SignInParams { state: &state, nonce: &pending.nonce, verifier: &pending.verifier };
-        let url = match self.idp.sign_in(&params).await {
-            Ok(url) => url,
-            Err(refused) => {
-                tracing::warn!(
-                    why = refused.why,
-                    "cannot start the sign-in at the identity provider"
-                );
-                let what = "The identity provider cannot be reached.";
-                return Ok(self.error_page(&pending.asked, "temporarily_unavailable", what));
-            }
-        };
-        let owner = RecordOwner("all", MAX_PENDING);
-        self.store.put_evicting(&state, &pending, owner, SIGN_IN_TTL).await?;
-        let mut answer = consent_page::forward_page(&url, &self.idp.provider.name);
-        let cookie = self.cookies.write(&sign_in_cookie(&state), &browser, SIGN_IN_TTL.as_secs());
-        set_cookie(&mut answer, cookie);
-        Ok(answer)
-    }
-
-    /// Returns true if this browser is the one that consented.
-    pub(super) fn is_same_browser(
-        &self,
-        parts: &Parts,
-        state: &str,
-        pending: &PendingSignIn,
-    ) -> bool {
-        let secret = self.cookies.read(&parts.headers, &sign_in_cookie(state));
-        secret
-            .is_some_and(|it| constant_time_eq(it.digest().as_bytes(), pending.browser.as_bytes()))
-    }
-
-    /// Clears the browser's sign-in cookie.
-    pub(super) fn clear_sign_in_cookie(&self, answer: &mut ProxyResponse, state: &str) {
-        set_cookie(answer, self.cookies.clear(&sign_in_cookie(state)));
-    }
-
     /// Redirects to the client with an error, after the user consented.
     pub(super) fn error_redirect(&self, asked: &AuthorizationParams, error: &str) -> ProxyResponse {
         let what = "The sign-in failed.";
@@ -243,9 +117,14 @@ impl ProxyState {
     }
 
     /// The same as a page, for responses to a form.
-    fn error_page(&self, asked: &AuthorizationParams, error: &str, what: &str) -> ProxyResponse {
+    pub(super) fn error_page(
+        &self,
+        asked: &AuthorizationParams,
+        error: &str,
+        what: &str,
+    ) -> ProxyResponse {
         match self.error_url(&asked.redirect, asked.state.as_deref(), error, what) {
-            Some(url) => consent_page::forward_page(&url, &redirect::shown(&asked.redirect)),
+            Some(url) => consent_page::forward_page(&url, &redirect_uri::shown(&asked.redirect)),
             None => consent_page::error_page(StatusCode::BAD_GATEWAY, what, None),
         }
     }
@@ -276,23 +155,6 @@ impl ProxyState {
     }
 }
 
-/// Context of the encryption: only the browser with this secret can submit the ticket.
-fn context(secret: &BrowserSecret) -> Vec<u8> {
-    format!("wharf oauth consent\0{}", secret.digest()).into_bytes()
-}
-
-/// Name of the cookie of one sign-in, so that several can run at once. It does not reveal the `state`.
-fn sign_in_cookie(state: &str) -> String {
-    let digest = crate::proxy::store::digest(state);
-    format!("signin-{}", digest.get(..12).unwrap_or_default())
-}
-
 fn is_challenge(text: &str) -> bool {
     text.len() == 43 && text.bytes().all(|it| it.is_ascii_alphanumeric() || b"-_".contains(&it))
-}
-
-fn set_cookie(answer: &mut ProxyResponse, cookie: Option<HeaderValue>) {
-    if let Some(cookie) = cookie {
-        answer.headers_mut().append(header::SET_COOKIE, cookie);
-    }
 }

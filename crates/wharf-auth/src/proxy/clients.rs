@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use url::Url;
 use wharf_model::{Error, Rate};
 
-use super::redirect;
+use super::redirect_uri;
 use crate::proxy::{
     consent_page,
     consent_page::ProxyResponse,
@@ -82,7 +82,7 @@ impl ClientMetadata {
             ));
         }
         for uri in &self.redirect_uris {
-            redirect::check(uri, schemes).map_err(|why| {
+            redirect_uri::check(uri, schemes).map_err(|why| {
                 RegistrationError("invalid_redirect_uri", format!("redirect_uris: {why}"))
             })?;
         }

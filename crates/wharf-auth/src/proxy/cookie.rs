@@ -3,6 +3,7 @@
 use http::{HeaderMap, HeaderValue, header};
 
 use crate::jose::{b64, random_token, sha256};
+use crate::proxy::consent_page::ProxyResponse;
 
 /// Length of a cookie's secret.
 const SECRET_BYTES: usize = 32;
@@ -73,4 +74,11 @@ impl BrowserCookies {
 fn is_secret(value: &str) -> bool {
     value.len() == (SECRET_BYTES * 4).div_ceil(3)
         && value.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
+}
+
+/// Adds a cookie to a response.
+pub(super) fn set_cookie(answer: &mut ProxyResponse, cookie: Option<HeaderValue>) {
+    if let Some(cookie) = cookie {
+        answer.headers_mut().append(header::SET_COOKIE, cookie);
+    }
 }

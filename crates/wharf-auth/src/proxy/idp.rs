@@ -1,6 +1,6 @@
 //! OAuth and OpenID Connect client of the identity provider.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use base64::prelude::{BASE64_STANDARD, Engine};
 use http::{HeaderMap, HeaderValue, header};
@@ -13,17 +13,13 @@ use super::provider::{Provider, ProviderKind};
 use crate::proxy::records::{Identity, UpstreamTokens};
 use crate::{
     fetch::{Fetch, FetchResponse},
-    jose::{Algorithm, Claims, JwkSet, UnverifiedToken, b64, constant_time_eq, sha256},
+    jose::{JwkSet, b64, sha256},
 };
 
 /// Cache lifetime of the provider's metadata and keys.
-const METADATA_TTL: Duration = Duration::from_secs(3600);
+pub(super) const METADATA_TTL: Duration = Duration::from_secs(3600);
 /// Cache lifetime of a failure.
 const FAILURE_TTL: Duration = Duration::from_secs(5);
-/// Shortest interval between key fetches because of an unknown key.
-const KEY_REFETCH_INTERVAL: Duration = Duration::from_secs(10);
-/// Tolerated clock difference.
-const CLOCK_SKEW_SECS: u64 = 60;
 /// Limit of stored claims about a user.
 const MAX_CLAIMS_BYTES: usize = 16 * 1024;
 /// Limit of a stored token.
@@ -38,7 +34,7 @@ pub(super) struct IdpError {
 }
 
 impl IdpError {
-    fn new(why: impl Into<String>) -> Self {
+    pub(super) fn new(why: impl Into<String>) -> Self {
         IdpError { why: why.into(), is_final: false }
     }
 }
@@ -49,25 +45,25 @@ pub(super) struct IdpClient {
     /// Redirect URI at the provider.
     callback: String,
     found: Mutex<CachedResult<IdpEndpoints>>,
-    keys: Mutex<IdpKeys>,
+    pub(super) keys: Mutex<IdpKeys>,
 }
 
 /// Cached result and its time.
-type CachedResult<T> = Option<(Instant, Result<T, IdpError>)>;
+pub(super) type CachedResult<T> = Option<(Instant, Result<T, IdpError>)>;
 
 #[derive(Default)]
-struct IdpKeys {
-    found: CachedResult<JwkSet>,
+pub(super) struct IdpKeys {
+    pub(super) found: CachedResult<JwkSet>,
     /// Time of the last fetch because of an unknown key.
-    refetched_at: Option<Instant>,
+    pub(super) refetched_at: Option<Instant>,
 }
 
 /// Endpoints of a provider.
 #[derive(Clone)]
-struct IdpEndpoints {
+pub(super) struct IdpEndpoints {
     authorize: String,
     token: String,
-    keys: Option<String>,
+    pub(super) keys: Option<String>,
     secret_in_body: bool,
     sends_iss: bool,
 }
@@ -226,7 +222,7 @@ impl IdpClient {
         }
     }
 
-    async fn endpoints(&self) -> Result<IdpEndpoints, IdpError> {
+    pub(super) async fn endpoints(&self) -> Result<IdpEndpoints, IdpError> {
         let in_body = self.provider.secret_in_body;
         let issuer = match &self.provider.kind {
             ProviderKind::Oidc { issuer } => issuer,
@@ -284,81 +280,6 @@ impl IdpClient {
         Ok(document)
     }
 
-    async fn verify_id_token(&self, token: &str) -> Result<Claims, IdpError> {
-        let wrong = |why: &dyn std::fmt::Display| IdpError::new(format!("ID token: {why}"));
-        let token = UnverifiedToken::parse(token).map_err(|error| wrong(&error))?;
-        let mut last = wrong(&"the provider has no matching key");
-        // The keys may have been rotated: fetch them once more.
-        for refetched_at in [false, true] {
-            let keys = self.keys(refetched_at).await?;
-            let wanted = token.header.kid.as_deref();
-            let fits = |kid: Option<&str>| wanted.is_none() || kid.is_none() || kid == wanted;
-            for key in keys.keys.iter().filter(|key| fits(key.kid())) {
-                match token.verify(key, Algorithm::ALL) {
-                    Ok(claims) => return Ok(claims),
-                    Err(error) => last = wrong(&error),
-                }
-            }
-        }
-        Err(last)
-    }
-
-    /// Returns the provider's keys. Fetches them again if none fits, at a limited rate.
-    async fn keys(&self, refetched_at: bool) -> Result<JwkSet, IdpError> {
-        let url = self.endpoints().await?.keys;
-        let url = url.ok_or_else(|| IdpError::new("the provider has no keys"))?;
-        let mut known = self.keys.lock().await;
-        let is_recent = known.refetched_at.is_some_and(|at| at.elapsed() < KEY_REFETCH_INTERVAL);
-        if let Some(keys) =
-            still_valid(&known.found, METADATA_TTL).filter(|_| !refetched_at || is_recent)
-        {
-            return keys;
-        }
-        let old = known.found.as_ref().and_then(|(_, found)| found.as_ref().ok().cloned());
-        if let Some(old) = old.clone().filter(|_| is_recent) {
-            return Ok(old);
-        }
-        if refetched_at || old.is_some() {
-            known.refetched_at = Some(Instant::now());
-        }
-        match (self.read::<JwkSet>(&url, HeaderMap::new()).await, old) {
-            // Stale keys are used until a fetch succeeds.
-            (Err(_), Some(old)) => Ok(old),
-            (keys, _) => {
-                known.found = Some((Instant::now(), keys.clone()));
-                keys
-            }
-        }
-    }
-
-    /// Validates an ID token: issuer, audience, expiry and nonce.
-    fn check_id_token(&self, claims: &Claims, issuer: &str, nonce: &str) -> Result<(), IdpError> {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.as_secs());
-        let (id, audience) = (&*self.provider.id, claims.texts("aud"));
-        let party = claims.text("azp");
-        let wrong = |what: &str| Err(IdpError::new(format!("ID token: {what}")));
-        if claims.text("iss") != Some(issuer) {
-            return wrong("it is from another issuer");
-        }
-        if !audience.contains(&id) || party.is_some_and(|it| it != id) {
-            return wrong("it is for another client");
-        }
-        if audience.len() > 1 && party.is_none() {
-            return wrong("it is for several clients, but has no azp");
-        }
-        if claims.time("exp").is_none_or(|exp| exp.saturating_add(CLOCK_SKEW_SECS) <= now) {
-            return wrong("it has expired");
-        }
-        if claims.time("iat").is_some_and(|iat| iat > now.saturating_add(CLOCK_SKEW_SECS)) {
-            return wrong("it was issued in the future: check the clocks");
-        }
-        if !constant_time_eq(claims.text("nonce").unwrap_or_default().as_bytes(), nonce.as_bytes())
-        {
-            return wrong("its nonce is from another sign-in");
-        }
-        Ok(())
-    }
-
     async fn fetch_userinfo(
         &self,
         url: &str,
@@ -379,7 +300,7 @@ impl IdpClient {
         Ok(Identity { subject, claims })
     }
 
-    async fn read<T: serde::de::DeserializeOwned>(
+    pub(super) async fn read<T: serde::de::DeserializeOwned>(
         &self,
         url: &str,
         headers: HeaderMap,
@@ -394,7 +315,10 @@ impl IdpClient {
 }
 
 /// Returns a cached result; failures expire sooner.
-fn still_valid<T: Clone>(found: &CachedResult<T>, fresh: Duration) -> Option<Result<T, IdpError>> {
+pub(super) fn still_valid<T: Clone>(
+    found: &CachedResult<T>,
+    fresh: Duration,
+) -> Option<Result<T, IdpError>> {
     let (at, found) = found.as_ref()?;
     let fresh = if found.is_ok() { fresh } else { FAILURE_TTL };
     (at.elapsed() < fresh).then(|| found.clone())

@@ -5,7 +5,7 @@ use http::{HeaderValue, Method, Response, StatusCode, header, request::Parts};
 use serde_json::{Value, json};
 use url::Url;
 
-use crate::proxy::{ProxySettings, consent_page::ProxyResponse, redirect};
+use crate::proxy::{ProxySettings, consent_page::ProxyResponse, redirect_uri};
 
 const RESOURCE: &str = "/.well-known/oauth-protected-resource";
 const SERVER: &str = "/.well-known/oauth-authorization-server";
@@ -156,7 +156,7 @@ impl ProxyUrls {
 fn parse(what: &str, text: &str) -> Result<(String, Url), String> {
     let text = text.strip_suffix('/').unwrap_or(text);
     let url = Url::parse(text).map_err(|error| format!("{what} {text:?}: {error}"))?;
-    let local = url.scheme() == "http" && redirect::is_local(text);
+    let local = url.scheme() == "http" && redirect_uri::is_local(text);
     if url.scheme() != "https" && !local {
         return Err(format!("{what} {text:?} must be https (or http on loopback)"));
     }

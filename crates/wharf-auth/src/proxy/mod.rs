@@ -12,15 +12,18 @@
 mod authorize;
 mod callback;
 mod clients;
+mod consent;
 mod consent_page;
 mod cookie;
 mod form;
+mod id_token;
 mod idp;
 mod metadata;
 mod provider;
 mod records;
-mod redirect;
+mod redirect_uri;
 mod routes;
+mod sign_in;
 mod store;
 mod token;
 mod upstream_token;
@@ -191,7 +194,7 @@ impl OAuthProxy {
     #[must_use]
     pub fn redirect_scheme(mut self, scheme: impl Into<String>) -> Self {
         let scheme = scheme.into();
-        if !redirect::is_possible_scheme(&scheme) {
+        if !redirect_uri::is_possible_scheme(&scheme) {
             let what = format!("{scheme:?} is not allowed as a custom redirect scheme");
             self.problem.get_or_insert(what);
         }
@@ -257,7 +260,7 @@ impl OAuthProxy {
         }
         for client in &self.settings.clients {
             for uri in &client.redirects {
-                redirect::check(uri, &self.settings.schemes)
+                redirect_uri::check(uri, &self.settings.schemes)
                     .map_err(|why| format!("the redirect URI {uri:?} of a client: {why}"))?;
             }
         }

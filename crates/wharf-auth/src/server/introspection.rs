@@ -19,12 +19,13 @@ use crate::jose::Claims;
 use crate::server::{
     authenticate::TokenAuthenticator,
     builder_macros::{download_setter, verifier_builder},
+    claim_checks::{has_audience, is_access_token_use, validate_times},
+    claims_mapping::ClaimsMapping,
     fair_slots::FairSlots,
     issuer_requests::Download,
     resource_metadata::ResourceMetadata,
     verified_token::{
-        ClaimsMapping, SubmittedToken, TokenRejection, TokenVerification, TokenVerifier,
-        VerificationResult, has_audience, is_access_token_use, now, validate_times,
+        SubmittedToken, TokenRejection, TokenVerification, TokenVerifier, VerificationResult, now,
     },
 };
 

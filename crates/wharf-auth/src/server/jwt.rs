@@ -13,12 +13,13 @@ use crate::jose::{Algorithm, Claims, JoseError, Jwk, UnverifiedToken};
 use crate::server::{
     authenticate::TokenAuthenticator,
     builder_macros::{download_setter, verifier_builder},
+    claim_checks::{has_audience, is_access_token_use, validate_times},
+    claims_mapping::ClaimsMapping,
     issuer_requests::Download,
     resource_metadata::ResourceMetadata,
     verified_token::{
-        ClaimsMapping, SubmittedToken, TokenBinding, TokenRejection, TokenVerification,
-        TokenVerifier, VerificationResult, VerifiedToken, has_audience, is_access_token_use,
-        validate_times,
+        SubmittedToken, TokenBinding, TokenRejection, TokenVerification, TokenVerifier,
+        VerificationResult, VerifiedToken,
     },
 };
 

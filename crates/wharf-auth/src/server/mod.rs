@@ -8,6 +8,8 @@ mod authenticate;
 mod builder_macros;
 mod cache;
 mod challenge;
+mod claim_checks;
+mod claims_mapping;
 mod credentials;
 mod dpop;
 mod fair_slots;

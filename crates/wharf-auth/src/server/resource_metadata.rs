@@ -7,7 +7,7 @@ use url::Url;
 use wharf_model::{AuthRejection, Error, Principal};
 
 use crate::server::{
-    challenge::ChallengeBuilder, credentials::AuthScheme, dpop::Dpop, verified_token::ClaimsMapping,
+    challenge::ChallengeBuilder, claims_mapping::ClaimsMapping, credentials::AuthScheme, dpop::Dpop,
 };
 
 /// Well-known path of the metadata.

@@ -26,7 +26,7 @@ pub struct AuthorizationResponse {
 impl fmt::Debug for AuthorizationResponse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AuthorizationResponse")
-            .field("is_refusal", &self.is_error)
+            .field("is_error", &self.is_error)
             .finish_non_exhaustive()
     }
 }

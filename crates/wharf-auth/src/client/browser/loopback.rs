@@ -20,7 +20,7 @@ use tokio::{
 use wharf_model::{Error, ErrorKind};
 
 use super::page::ResultPage;
-use crate::client::browser::redirect_params::{AuthorizationResponse, parse_response};
+use crate::client::browser::authorization_response::{AuthorizationResponse, parse_response};
 
 /// Path of the redirect URI. Other paths return 404.
 const CALLBACK_PATH: &str = "/callback";

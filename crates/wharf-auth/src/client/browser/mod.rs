@@ -1,9 +1,9 @@
 //! Opens the authorization page in the user's browser, and receives the redirect on the loopback interface.
 
+mod authorization_response;
 mod loopback;
 mod open;
 mod page;
-mod redirect_params;
 
 use std::{
     fmt,
@@ -17,9 +17,9 @@ use url::Url;
 use wharf_model::{BoxFuture, Error, ErrorKind};
 
 use super::{AuthorizationRequest, RedirectParams, UserAgent, UserAgentSession};
-use crate::client::browser::redirect_params::{ResponseMismatch, parse_response};
+use crate::client::browser::authorization_response::{ResponseMismatch, parse_response};
 
-pub use crate::client::browser::redirect_params::AuthorizationResponse;
+pub use crate::client::browser::authorization_response::AuthorizationResponse;
 pub use loopback::Loopback;
 pub use open::{OpenError, checked_url, open};
 
