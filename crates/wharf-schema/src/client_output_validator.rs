@@ -6,7 +6,9 @@
 use serde_json::Value;
 
 pub use crate::validate::Validity;
-use crate::{lenient_json, problems, schema_limits, schema_limits::SchemaLimits, validate::Schema};
+use crate::{
+    lenient_json, schema_problems, schema_problems::SchemaLimits, validate::Schema, value_problems,
+};
 
 /// Limits of a foreign schema.
 const SCHEMA_LIMITS: SchemaLimits = SchemaLimits::new(64, 1024);
@@ -38,11 +40,11 @@ impl OutputValidator {
         if lenient_json::count(&text) > MAX_SCHEMA_VALUES {
             return Err(format!("the schema has more than {MAX_SCHEMA_VALUES} values"));
         }
-        if schema_limits::has_longer_name(schema, MAX_NAME_BYTES) {
+        if schema_problems::has_longer_name(schema, MAX_NAME_BYTES) {
             return Err(format!("a name in the schema is longer than {MAX_NAME_BYTES} bytes"));
         }
-        if let Some(problem) = schema_limits::problems(schema, SCHEMA_LIMITS).first() {
-            return Err(problems::shorten(problem.to_string()));
+        if let Some(problem) = schema_problems::problems(schema, SCHEMA_LIMITS).first() {
+            return Err(value_problems::shorten(problem.to_string()));
         }
         Schema::compile(schema).map(OutputValidator)
     }

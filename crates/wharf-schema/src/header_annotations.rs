@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use crate::schema_limits::subschemas;
+use crate::schema_problems::subschemas;
 
 /// Keyword that names a parameter's header.
 pub const ANNOTATION: &str = "x-mcp-header";

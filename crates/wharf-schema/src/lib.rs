@@ -10,6 +10,6 @@ pub mod elicitation_form;
 pub mod header_annotations;
 pub mod lenient_json;
 pub mod param_headers;
-pub mod problems;
-pub mod schema_limits;
+pub mod schema_problems;
 pub mod validate;
+pub mod value_problems;

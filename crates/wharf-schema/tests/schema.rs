@@ -6,7 +6,7 @@ use wharf_schema::{
     client_output_validator::{OutputValidator, Validity},
     elicitation_form, header_annotations,
     param_headers::ParamHeaders,
-    schema_limits::{self, SchemaLimits, SchemaProblem},
+    schema_problems::{self, SchemaLimits, SchemaProblem},
     validate::Schema,
 };
 
@@ -224,13 +224,13 @@ fn problems_of_a_schema_are_distinguished() {
             SchemaProblem::RemoteReference("https://x.test/s".into()),
         ),
     ] {
-        let found = schema_limits::problems(&schema, limits);
+        let found = schema_problems::problems(&schema, limits);
         assert_eq!(found, [problem], "{schema}");
         assert!(!found[0].to_string().is_empty());
     }
     let inside =
         json!({"$id": "https://x.test/s", "$ref": "https://x.test/s#/$defs/a", "$defs": {"a": {}}});
-    assert!(schema_limits::problems(&inside, limits).is_empty());
+    assert!(schema_problems::problems(&inside, limits).is_empty());
 }
 
 #[test]

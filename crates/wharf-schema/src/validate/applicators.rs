@@ -2,7 +2,6 @@
 
 use serde_json::{Map, Value};
 
-use crate::problems::ProblemKind;
 use crate::validate::{
     compiled::{Contains, NEVER, NameList, NamedList, Properties, SchemaId},
     evaluate::{StepResult, ValueCheck, ValuePart},
@@ -10,6 +9,7 @@ use crate::validate::{
     messages::MessageStyle,
     step_budget::StopReason,
 };
+use crate::value_problems::ProblemKind;
 
 /// Properties of a schema that were found in a value.
 #[derive(Default)]

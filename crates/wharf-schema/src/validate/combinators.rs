@@ -1,12 +1,12 @@
 //! Applicator keywords that apply several schemas to the same value.
 
-use crate::problems::{ProblemKind, ValueProblem};
 use crate::validate::{
     compiled::SchemaId,
     evaluate::{MESSAGE_STEPS, StepResult, ValueCheck, ValuePart, add_problem},
     evaluated_marks::EvaluatedMarks,
     step_budget::StopReason,
 };
+use crate::value_problems::{ProblemKind, ValueProblem};
 
 impl<const TELLS: bool> ValueCheck<'_, TELLS> {
     #[inline(never)]

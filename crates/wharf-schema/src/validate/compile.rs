@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
-use crate::problems;
+use crate::value_problems;
 
 use super::{
     Schema,
@@ -20,7 +20,7 @@ const OPERATIONS: usize = 65_536;
 
 /// State of a compilation.
 pub(super) struct SchemaCompiler<'d> {
-    document: SchemaDocument<'d>,
+    pub(super) document: SchemaDocument<'d>,
     nodes: Vec<SchemaNode>,
     ids: HashMap<*const Value, SchemaId>,
     pending: Vec<PendingSchema<'d>>,
@@ -61,7 +61,11 @@ pub(super) fn compile(root: &Value) -> Result<Schema, String> {
 
 impl<'d> SchemaCompiler<'d> {
     /// Id of the schema at this location; queues it for compilation if it is new.
-    fn node(&mut self, at: SchemaLocation<'d>, pointer: String) -> Result<SchemaId, String> {
+    pub(super) fn node(
+        &mut self,
+        at: SchemaLocation<'d>,
+        pointer: String,
+    ) -> Result<SchemaId, String> {
         match at.schema {
             Value::Bool(false) => return Ok(NEVER),
             Value::Bool(true) => return Ok(ANY),
@@ -191,10 +195,10 @@ fn in_place(node: &SchemaNode) -> impl Iterator<Item = SchemaId> {
 
 /// Reads the keywords of one schema.
 pub(super) struct SchemaReader<'c, 'd> {
-    compiler: &'c mut SchemaCompiler<'d>,
+    pub(super) compiler: &'c mut SchemaCompiler<'d>,
     pub(super) map: &'d Map<String, Value>,
     pub(super) draft: Draft,
-    resource: usize,
+    pub(super) resource: usize,
     pointer: &'c str,
     pub(super) types: TypeSet,
     pub(super) rules: Vec<Rule>,
@@ -224,22 +228,8 @@ impl<'d> SchemaReader<'_, 'd> {
         let resource = self.compiler.document.resource_of(schema, self.resource);
         self.compiler.node(
             SchemaLocation { schema, resource },
-            problems::shorten(format!("{}/{under}", self.pointer)),
+            value_problems::shorten(format!("{}/{under}", self.pointer)),
         )
-    }
-
-    /// Resolves a reference.
-    pub(super) fn target(&mut self, keyword: &str, to: &str) -> Result<ReferenceTarget, String> {
-        let Some(at) = self.compiler.document.locate(self.resource, to) else {
-            return Err(format!("`{keyword}` to `{to}` has no target in the schema"));
-        };
-        let dynamic = &self.compiler.document.resources[at.resource].dynamic;
-        let anchor = dynamic.iter().find(|(_, schema)| std::ptr::eq(*schema, at.schema));
-        let anchor = anchor.map(|(name, _)| (*name).into());
-        Ok(ReferenceTarget {
-            id: self.compiler.node(at, problems::shorten(to.to_owned()))?,
-            anchor,
-        })
     }
 
     /// Records that the schema contains a dynamic reference.
@@ -250,11 +240,4 @@ impl<'d> SchemaReader<'_, 'd> {
     pub(super) fn pattern(&mut self, source: &str) -> Result<Pattern, String> {
         Pattern::new(source, &mut self.compiler.pattern_budget)
     }
-}
-
-/// Target of a reference.
-pub(super) struct ReferenceTarget {
-    pub(super) id: SchemaId,
-    /// Dynamic anchor of the target.
-    pub(super) anchor: Option<Box<str>>,
 }

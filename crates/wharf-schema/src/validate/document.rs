@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde_json::{Map, Value};
 
 use super::{dialect::Draft, metaschema, uri};
-use crate::schema_limits::subschemas;
+use crate::schema_problems::subschemas;
 
 /// Maximum nesting depth of a schema that is compiled.
 const MAX_SCHEMA_DEPTH: usize = 256;
@@ -19,9 +19,9 @@ pub(super) struct SchemaResource<'d> {
     pub(super) draft: Draft,
     /// Dynamic anchors, which references find through the dynamic scope.
     pub(super) dynamic: Vec<(&'d str, &'d Value)>,
-    uri: String,
-    root: &'d Value,
-    anchors: HashMap<&'d str, &'d Value>,
+    pub(super) uri: String,
+    pub(super) root: &'d Value,
+    pub(super) anchors: HashMap<&'d str, &'d Value>,
 }
 
 /// Location of a schema in a document.
@@ -35,7 +35,7 @@ pub(super) struct SchemaLocation<'d> {
 pub(super) struct SchemaDocument<'d> {
     pub(super) resources: Vec<SchemaResource<'d>>,
     by_root: HashMap<*const Value, usize>,
-    by_uri: HashMap<String, usize>,
+    pub(super) by_uri: HashMap<String, usize>,
     /// Metaschemas that the document refers to.
     built_in: Vec<Draft>,
 }
@@ -154,38 +154,6 @@ impl<'d> SchemaDocument<'d> {
     /// Schema resource of `schema`, whose enclosing resource is `outer`.
     pub(super) fn resource_of(&self, schema: &Value, outer: usize) -> usize {
         self.by_root.get(&std::ptr::from_ref(schema)).copied().unwrap_or(outer)
-    }
-
-    /// Resolves a reference in `resource`.
-    pub(super) fn locate(&self, resource: usize, reference: &str) -> Option<SchemaLocation<'d>> {
-        let (address, fragment) = uri::split(reference);
-        let resource = match address {
-            "" => resource,
-            address => *self.by_uri.get(&uri::resolve(&self.resources[resource].uri, address))?,
-        };
-        let target = &self.resources[resource];
-        let fragment = uri::decoded(fragment);
-        if fragment.is_empty() {
-            return Some(SchemaLocation { schema: target.root, resource });
-        }
-        match fragment.strip_prefix('/') {
-            Some(pointer) => self.follow(SchemaLocation { schema: target.root, resource }, pointer),
-            None => {
-                let schema = target.anchors.get(fragment.as_str())?;
-                Some(SchemaLocation { schema, resource })
-            }
-        }
-    }
-
-    fn follow(&self, from: SchemaLocation<'d>, pointer: &str) -> Option<SchemaLocation<'d>> {
-        pointer.split('/').try_fold(from, |at, token| {
-            let schema = match at.schema {
-                Value::Object(map) => map.get(&token.replace("~1", "/").replace("~0", "~"))?,
-                Value::Array(items) => items.get(token.parse::<usize>().ok()?)?,
-                _ => return None,
-            };
-            Some(SchemaLocation { schema, resource: self.resource_of(schema, at.resource) })
-        })
     }
 }
 

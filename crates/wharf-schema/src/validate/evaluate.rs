@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use foldhash::fast::RandomState;
 use serde_json::Value;
 
-use crate::problems::{MAX_PROBLEMS, ProblemKind, ValuePath, ValueProblem};
 use crate::validate::{
     Schema, assertions,
     compiled::{Rule, SchemaId, SchemaNode, TypeSet},
@@ -13,6 +12,7 @@ use crate::validate::{
     messages::MessageStyle,
     step_budget::{StepBudget, StopReason},
 };
+use crate::value_problems::{MAX_PROBLEMS, ProblemKind, ValuePath, ValueProblem};
 
 /// Maximum recursion depth of schemas and values, because the stack is limited.
 const MAX_DEPTH: usize = 640;

@@ -5,13 +5,14 @@ use std::ops::RangeInclusive;
 use serde_json::{Number, Value};
 
 use super::{
-    compile::{ReferenceTarget, SchemaReader},
+    compile::SchemaReader,
     content::Content,
     dialect::{
         Draft,
         Draft::{Four, Seven, Six, Y2019, Y2020},
     },
     format,
+    reference::ReferenceTarget,
 };
 use crate::validate::{
     compiled::{

@@ -7,8 +7,8 @@ use std::{
 
 use serde_json::Value;
 
-use crate::problems::{MAX_PROBLEM_CHARS, sanitize};
 use crate::validate::compiled::{BoundKeyword, Contains, CountKeyword, Rule, TypeSet};
+use crate::value_problems::{MAX_PROBLEM_CHARS, sanitize};
 
 /// Maximum number of choices, and of names, in a message.
 const MAX_LISTED_CHOICES: usize = 3;

@@ -25,6 +25,7 @@ mod messages;
 pub(crate) mod metaschema;
 mod number;
 mod pattern;
+pub(crate) mod reference;
 mod step_budget;
 pub(crate) mod uri;
 
@@ -36,13 +37,9 @@ use crate::validate::compiled::{NamedList, SchemaId, SchemaNode};
 use crate::validate::evaluate::ValueCheck;
 use crate::validate::step_budget::StopReason;
 
-use crate::problems::{Problems, shorten};
+pub use crate::validate::step_budget::{MAX_REPORT_STEPS, MAX_STEPS};
 
-/// Step budget of one validation: about a tenth of a second if all steps are slow.
-pub const MAX_STEPS: usize = 4_000_000;
-
-/// Step budget for collecting the problems.
-pub const MAX_REPORT_STEPS: usize = 100_000;
+use crate::value_problems::{Problems, shorten};
 
 /// Result of validating a value.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,5 +1,11 @@
 //! Step budget of a validation, because schemas and values may be malicious.
 
+/// Step budget of one validation: about a tenth of a second if all steps are slow.
+pub const MAX_STEPS: usize = 4_000_000;
+
+/// Step budget for collecting the problems.
+pub const MAX_REPORT_STEPS: usize = 100_000;
+
 /// Reason for which an evaluation stopped early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StopReason {

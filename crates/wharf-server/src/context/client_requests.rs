@@ -13,7 +13,7 @@ use wharf_model::{
     ClientCapability, ClientRequest, ElicitAction, ElicitForm, ElicitResult, ElicitUrl, Error,
     ErrorKind, InputMode, Root, SamplingRequest, SamplingResult,
 };
-use wharf_schema::problems;
+use wharf_schema::value_problems;
 
 use crate::{
     context::{Ctx, elicitation_form},
@@ -92,7 +92,7 @@ impl From<ClientRequestError> for Error {
             ClientRequestError::NotHere => ErrorKind::InternalError,
             ClientRequestError::Suspended => ErrorKind::RequestCancelled,
         };
-        Error::new(kind).with_message(problems::shorten(error.to_string()))
+        Error::new(kind).with_message(value_problems::shorten(error.to_string()))
     }
 }
 

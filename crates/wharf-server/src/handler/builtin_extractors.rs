@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use wharf_model::{CompletionRequest, Error, ErrorKind, Principal};
-use wharf_schema::problems;
+use wharf_schema::value_problems;
 
 use crate::{
     context::Ctx,
@@ -67,7 +67,8 @@ impl<T: DeserializeOwned + JsonSchema> Extract for Args<T> {
             CallInput::Completion(_) => return Err(call.wrong_extractor("Args")),
         };
         // The message may quote the caller's input, which may be long.
-        let invalid = |text| Error::new(call.input.invalid()).with_message(problems::shorten(text));
+        let invalid =
+            |text| Error::new(call.input.invalid()).with_message(value_problems::shorten(text));
         read.map(Args).map_err(invalid)
     }
 }

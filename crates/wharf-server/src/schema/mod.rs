@@ -5,7 +5,7 @@ pub(crate) mod validator;
 
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
-use wharf_schema::schema_limits::{self, SchemaLimits, SchemaProblem, subschemas};
+use wharf_schema::schema_problems::{self, SchemaLimits, SchemaProblem, subschemas};
 
 use crate::limits::CallLimits;
 
@@ -200,7 +200,7 @@ pub(crate) fn problems(schema: &Value, limits: &CallLimits) -> Vec<String> {
         Some(advice) => format!("{problem}: {advice}"),
         None => problem.to_string(),
     };
-    schema_limits::problems(schema, limits).into_iter().map(describe).collect()
+    schema_problems::problems(schema, limits).into_iter().map(describe).collect()
 }
 
 fn advice(problem: &SchemaProblem) -> Option<&'static str> {

@@ -7,34 +7,25 @@ use std::{
     time::Duration,
 };
 
-use wharf_client::{
-    CallOptions, ClientHandle, ClientHandler, ClientHandlerBuilder, ClientTransport,
-};
+use wharf_client::{CallOptions, ClientHandle, ClientHandler, ClientHandlerBuilder};
+#[cfg(feature = "server")]
+use wharf_model::Principal;
 use wharf_model::{
-    BoxFuture, ClientCapabilities, ClientRequest, Error, ErrorKind, Implementation, LogLevel, Meta,
+    BoxFuture, ClientCapabilities, ClientRequest, Error, Implementation, LogLevel, Meta,
     TASKS_EXTENSION, Timer,
 };
-#[cfg(feature = "server")]
-use wharf_model::{Principal, RequestExtensions, Trusted};
 use wharf_transport::{
     TokioTimer,
     client::{
-        self as transports, ChildCommand, ClientLimits, ClientTransportOptions, Deadline,
-        RevisionCache, Stderr, TraceEvent, UnsolicitedRequestHandler,
+        self as transports, ClientLimits, ClientTransportOptions, Deadline, RevisionCache, Stderr,
+        TraceEvent, UnsolicitedRequestHandler,
     },
 };
 use wharf_wire::ClientIdentity;
 
-use super::{Client, Target, config::masked_url};
-#[cfg(feature = "server")]
-use crate::Endpoint;
-use crate::client::connect_timeout;
-#[cfg(feature = "auth")]
-use crate::client::connect_timeout::ClockPausingCredentials;
+use super::{Client, Target};
+use crate::client::{connect::target_error, connect_timeout};
 use crate::{Era, ProtocolVersion};
-
-/// URL schemes that are supported only with the corresponding feature.
-const FEATURE_SCHEMES: [&str; 5] = ["http", "https", "ws", "wss", "unix"];
 
 /// Protocol versions of servers, cached for this process.
 static REVISION_CACHE: LazyLock<Arc<RevisionCache>> =
@@ -65,18 +56,18 @@ pub struct ClientBuilder {
     info: Implementation,
     handler: Arc<dyn ClientHandler>,
     capabilities: Option<ClientCapabilities>,
-    protocol_version: Option<ProtocolVersion>,
+    pub(super) protocol_version: Option<ProtocolVersion>,
     calls: CallOptions,
     #[cfg(feature = "server")]
-    principal: Option<Principal>,
-    headers: Vec<(String, String)>,
-    stderr: Option<Stderr>,
+    pub(super) principal: Option<Principal>,
+    pub(super) headers: Vec<(String, String)>,
+    pub(super) stderr: Option<Stderr>,
     handshake: Option<Duration>,
     limits: ClientLimits,
-    trace: Option<transports::Trace>,
+    pub(super) trace: Option<transports::Trace>,
     revision_cache: Arc<RevisionCache>,
     #[cfg(feature = "auth")]
-    auth: Option<wharf_auth::client::Auth>,
+    pub(super) auth: Option<wharf_auth::client::Auth>,
 }
 
 impl ClientBuilder {
@@ -282,111 +273,7 @@ impl ClientBuilder {
         self.handshake.unwrap_or(self.calls.idle)
     }
 
-    async fn connect_target(
-        &self,
-        target: Target,
-        deadline: &Deadline,
-    ) -> Result<Arc<dyn ClientTransport>, Error> {
-        let options = self.transport_options();
-        match target {
-            Target::Url(url) => self.connect_url(&url, options, deadline).await,
-            Target::Command(command) => self.start_command(command, options).await,
-            #[cfg(feature = "server")]
-            Target::Server(server) => self.connect_in_process(*server, options).await,
-            Target::Streams(connector) => transports::connect_stream(connector, options).await,
-            Target::Transport(transport) => Ok(transport),
-            Target::Entry(entry) => Err(target_error(&format!("{} refers to itself", entry.name))),
-        }
-    }
-
-    async fn start_command(
-        &self,
-        mut command: ChildCommand,
-        options: ClientTransportOptions,
-    ) -> Result<Arc<dyn ClientTransport>, Error> {
-        if let Some(stderr) = self.stderr {
-            command.stderr = stderr;
-        }
-        transports::connect_child(command, options).await
-    }
-
-    /// Calls a server in this process directly; with a pinned version or a trace, over a memory
-    /// stream.
-    #[cfg(feature = "server")]
-    async fn connect_in_process(
-        &self,
-        server: Endpoint,
-        options: ClientTransportOptions,
-    ) -> Result<Arc<dyn ClientTransport>, Error> {
-        let mut scope = RequestExtensions::new();
-        match &self.principal {
-            Some(principal) => scope.insert(principal.clone()),
-            None => scope.insert(Trusted),
-        }
-        if self.protocol_version.is_none() && self.trace.is_none() {
-            let info = server.context.wire.about().clone();
-            return wharf_client::local_with(server.service(), info, scope).await;
-        }
-        transports::connect_stream(server.connect_memory_with(scope), options).await
-    }
-
-    async fn connect_url(
-        &self,
-        url: &str,
-        options: ClientTransportOptions,
-        deadline: &Deadline,
-    ) -> Result<Arc<dyn ClientTransport>, Error> {
-        let scheme = url.split_once(':').map(|(scheme, _)| scheme.to_ascii_lowercase());
-        #[cfg(feature = "auth")]
-        let options = match (&self.auth, scheme.as_deref()) {
-            (Some(auth), Some("http" | "https" | "ws" | "wss")) => {
-                let mut options = options;
-                let (credentials, deadline) = (auth.at(url)?, deadline.clone());
-                options.credentials =
-                    Some(Arc::new(ClockPausingCredentials { credentials, deadline }));
-                options
-            }
-            _ => options,
-        };
-        #[cfg(not(feature = "auth"))]
-        let _ = deadline;
-        let rest = |prefix: &str| url.get(prefix.len()..).unwrap_or_default().to_owned();
-        match scheme.as_deref() {
-            #[cfg(feature = "http")]
-            Some("http" | "https") => {
-                transports::connect_http(url, self.headers.clone(), options).await
-            }
-            #[cfg(feature = "websocket")]
-            Some("ws" | "wss") => {
-                transports::connect_websocket(url, self.headers.clone(), options).await
-            }
-            Some("tcp") if url.contains('@') => Err(target_error(&format!(
-                "{} has a user or a password, which plain TCP does not support: write \
-                 tcp://HOST:PORT",
-                masked_url(url)
-            ))),
-            Some("tcp") if rest("tcp:").starts_with("//") => {
-                transports::connect_tcp(rest("tcp://"), options).await
-            }
-            #[cfg(unix)]
-            Some("unix") => {
-                let path = rest("unix:");
-                let path = path.strip_prefix("//").unwrap_or(&path);
-                transports::connect_unix(PathBuf::from(path), options).await
-            }
-            Some(known) if FEATURE_SCHEMES.contains(&known) => Err(target_error(
-                &"this build of Wharf cannot connect to such a URL: it needs the feature `http`, `websocket` \
-                  or `tls`",
-            )),
-            _ => Err(target_error(&format!(
-                "{:?} is not a server address: write http://…, https://…, ws://…, wss://…, \
-                 tcp://HOST:PORT or unix:PATH, or give a command to start",
-                masked_url(url)
-            ))),
-        }
-    }
-
-    fn transport_options(&self) -> ClientTransportOptions {
+    pub(super) fn transport_options(&self) -> ClientTransportOptions {
         let declared = self.capabilities.clone();
         let mut capabilities = declared.unwrap_or_else(|| self.handler.capabilities());
         if self.calls.tasks {
@@ -418,10 +305,6 @@ impl UnsolicitedRequestHandler for UnsolicitedHandler {
     fn ask(&self, ask: ClientRequest) -> BoxFuture<Result<String, Error>> {
         wharf_client::answer_to(&self.0, ask)
     }
-}
-
-fn target_error(problem: &dyn fmt::Display) -> Error {
-    Error::new(ErrorKind::TransportError).with_message(problem.to_string())
 }
 
 impl fmt::Debug for ClientBuilder {

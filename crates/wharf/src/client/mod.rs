@@ -17,6 +17,7 @@
 mod builder;
 pub(crate) mod calls;
 pub mod config;
+mod connect;
 mod connect_timeout;
 #[cfg(feature = "server")]
 mod proxy;

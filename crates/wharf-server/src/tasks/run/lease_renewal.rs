@@ -5,12 +5,27 @@ use std::{
     pin::pin,
     sync::Arc,
     task::{Context, Poll},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use wharf_model::{BoxFuture, Timer};
 
-use crate::tasks::{run::state::TaskRun, storage::random_fraction};
+use crate::tasks::{
+    options::{TaskOptions, millis},
+    run::state::TaskRun,
+    storage,
+    storage::{UpdateResult, random_fraction},
+};
+
+/// Returns the interval of heartbeats, and of the scans for tasks with an expired lease.
+pub(crate) fn heartbeat_interval(options: &TaskOptions) -> Duration {
+    options.lease / 3
+}
+
+/// Duration of a lease by the local clock, which may be slightly slower than the store's.
+pub(super) fn local_lease(options: &TaskOptions) -> Duration {
+    options.lease - options.lease / 8
+}
 
 /// Renews the lease of one run, and expires when the renewals fail for too long. Each run has its
 /// own, so that none waits for the heartbeats of the others.
@@ -24,8 +39,8 @@ pub(crate) struct Lease {
 
 impl Lease {
     pub(crate) fn new(task_run: Arc<TaskRun>, timer: &dyn Timer) -> Self {
-        let next =
-            timer.now() + task_run.heartbeat_interval().mul_f64(0.75 + random_fraction() / 4.0);
+        let next = timer.now()
+            + heartbeat_interval(&task_run.options).mul_f64(0.75 + random_fraction() / 4.0);
         Lease { task_run, next, renewing: None, alarm: None }
     }
 
@@ -57,9 +72,9 @@ impl Lease {
         if let Poll::Ready(renewed) = renewing.as_mut().poll(cx) {
             // Earlier after a failure: there is time for a few more attempts.
             let wait = if renewed {
-                self.task_run.heartbeat_interval()
+                heartbeat_interval(&self.task_run.options)
             } else {
-                self.task_run.heartbeat_interval() / 4
+                heartbeat_interval(&self.task_run.options) / 4
             };
             self.next = timer.now() + wait.mul_f64(0.75 + random_fraction() / 4.0);
             self.renewing = None;
@@ -74,5 +89,27 @@ impl Lease {
             Poll::Pending => work.as_mut().poll(cx),
         })
         .await;
+    }
+}
+
+impl TaskRun {
+    /// Time until which the run may continue without a heartbeat. A node that is disconnected from
+    /// the store must stop by itself, before another one can claim the task.
+    pub(crate) fn held(&self) -> Instant {
+        self.lock().held
+    }
+
+    /// Sends a heartbeat, which renews the lease. False if the store failed.
+    pub(crate) async fn renew(&self) -> bool {
+        let (lease, before) = (millis(self.options.lease), self.timer.now());
+        match self.change(|record, now| record.renew(self.fence, lease, now)).await {
+            Ok(UpdateResult::Done(..)) => self.lock().held = before + local_lease(&self.options),
+            Ok(_) => {}
+            Err(error) => {
+                storage::log_failure(&error, "renew the lease of a task");
+                return false;
+            }
+        }
+        true
     }
 }

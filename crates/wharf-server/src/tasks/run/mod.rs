@@ -15,7 +15,7 @@ use wharf_model::{
     Outbox, Outcome, Reply, Request, RequestBuilder, Service, TaskRequest, Timer, ToolInfo,
     ToolResult, Trusted,
 };
-use wharf_schema::problems;
+use wharf_schema::value_problems;
 
 use crate::{
     context::progress::ProgressUpdate,
@@ -300,7 +300,7 @@ impl ProgressReports {
         match notification {
             Notification::Progress { progress, total, message } => {
                 let is_long = message.as_ref().is_some_and(|text| text.len() > self.most);
-                let message = if is_long { message.map(problems::shorten) } else { message };
+                let message = if is_long { message.map(value_problems::shorten) } else { message };
                 self.last = Some(ProgressUpdate { progress, total, message });
             }
             // The content is not logged: it was meant for the client.

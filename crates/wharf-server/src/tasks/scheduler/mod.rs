@@ -1,5 +1,6 @@
 //! Task scheduler of one process: claims due tasks, tracks runs and notifies subscribers.
 
+pub(crate) mod claim;
 pub(crate) mod poll_loop;
 pub(crate) mod slots;
 
@@ -7,27 +8,22 @@ use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     mem,
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak, atomic::Ordering},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
-use wharf_model::{Bus, Caller, Error, RecordStore, Request, Sharing, Timer};
+use wharf_model::{Bus, Caller, RecordStore, Request, Sharing, Timer};
 use wharf_store::{MemoryBus, MemoryRecords};
 
 use crate::tasks::scheduler::slots::{LoopGuard, TaskBusSubscriber};
 pub(crate) use crate::tasks::scheduler::slots::{RegisteredRun, RunSlot, TaskWatch, WaitSlot};
 use crate::{
-    key_ring::random_name,
     router::{caller_shares::CallerShares, state::ServerState},
     tasks::{
         memory_budget::TaskMemoryBudget,
-        options::{TaskOptions, millis},
+        options::TaskOptions,
         run::state::{StopReason, TaskRun},
         runtime::LifecycleFlags,
-        storage,
-        storage::{
-            DUE_MARK, TOPIC, TaskStore,
-            record::{TaskClaim, TaskRecord},
-        },
+        storage::{DUE_MARK, TOPIC, TaskStore, record::TaskRecord},
         wakeup::{WakeSignal, spawn},
     },
 };
@@ -185,42 +181,6 @@ impl TaskScheduler {
 
     fn is_stopped(&self) -> bool {
         self.lifecycle.stopped.load(Ordering::Acquire)
-    }
-
-    /// Interval of the scans for tasks with an expired lease.
-    pub(crate) fn heartbeat_interval(&self) -> Duration {
-        self.options.lease / 3
-    }
-
-    /// Acquires a slot for one run of this owner; `None` if none is free, or the owner has used its
-    /// share.
-    pub(crate) fn acquire_slot(self: &Arc<Self>, owner: &str) -> Option<RunSlot> {
-        let mut state = self.lock();
-        if self.is_stopped() {
-            return None;
-        }
-        match self.slots.claim(state.slots, &storage::counted_caller(owner)) {
-            Some(share) => {
-                state.slots += 1;
-                Some(RunSlot { scheduler: self.clone(), used: true, share })
-            }
-            None => {
-                state.slots_full = true;
-                None
-            }
-        }
-    }
-
-    /// Claim with the identity of this process.
-    pub(crate) fn claim(&self) -> Result<TaskClaim, Error> {
-        let node = match self.node.get() {
-            Some(node) => node.clone(),
-            None => {
-                let name = random_name()?;
-                self.node.get_or_init(|| name).clone()
-            }
-        };
-        Ok(TaskClaim { node, lease: millis(self.options.lease) })
     }
 
     /// Registers a run, so that it is notified of responses, until the returned guard is dropped. A

@@ -1,4 +1,4 @@
-//! RAII guards of the scheduler: slots, registered runs, watches.
+//! Slots of the scheduler, with a fair share per owner, and the guards of its registered runs and watches.
 
 use std::{
     sync::{Arc, Weak, atomic::Ordering},
@@ -10,7 +10,11 @@ use wharf_model::{BusSubscriber, Timer};
 use crate::tasks::scheduler::TaskScheduler;
 use crate::{
     router::caller_shares::CallerShare,
-    tasks::{run::state::TaskRun, wakeup::WakeSignal},
+    tasks::{
+        run::{lease_renewal::heartbeat_interval, state::TaskRun},
+        storage,
+        wakeup::WakeSignal,
+    },
 };
 
 /// Slot of a run, released when dropped.
@@ -66,7 +70,7 @@ pub(crate) struct TaskWatch {
 impl TaskWatch {
     /// Time of the next check without a notification: one may have been lost.
     pub(crate) fn next_check(&self, timer: &dyn Timer) -> Instant {
-        timer.now() + self.scheduler.heartbeat_interval()
+        timer.now() + heartbeat_interval(&self.scheduler.options)
     }
 }
 
@@ -110,6 +114,27 @@ impl BusSubscriber for TaskBusSubscriber {
     fn missed(&self) {
         if let Some(scheduler) = self.0.upgrade() {
             scheduler.on_missed();
+        }
+    }
+}
+
+impl TaskScheduler {
+    /// Acquires a slot for one run of this owner; `None` if none is free, or the owner has used its
+    /// share.
+    pub(crate) fn acquire_slot(self: &Arc<Self>, owner: &str) -> Option<RunSlot> {
+        let mut state = self.lock();
+        if self.is_stopped() {
+            return None;
+        }
+        match self.slots.claim(state.slots, &storage::counted_caller(owner)) {
+            Some(share) => {
+                state.slots += 1;
+                Some(RunSlot { scheduler: self.clone(), used: true, share })
+            }
+            None => {
+                state.slots_full = true;
+                None
+            }
         }
     }
 }

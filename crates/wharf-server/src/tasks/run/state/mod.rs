@@ -19,6 +19,7 @@ use crate::{
     tasks::{
         notify::short_id,
         options::{TaskOptions, millis},
+        run::lease_renewal::local_lease,
         storage,
         storage::{
             TaskStore, UpdateResult, random_fraction,
@@ -30,25 +31,20 @@ use crate::{
 /// Delay before a failed change is retried: first and maximum.
 const RETRY_PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 
-/// Duration of a lease by the local clock, which may be slightly slower than the store's.
-fn local_lease(options: &TaskOptions) -> Duration {
-    options.lease - options.lease / 8
-}
-
 /// One run of a task.
 pub(crate) struct TaskRun {
     id: String,
     tool: String,
-    fence: u64,
+    pub(in crate::tasks::run) fence: u64,
     nonce: String,
     expires: Option<u64>,
     task_store: Arc<TaskStore>,
-    options: Arc<TaskOptions>,
-    timer: Arc<dyn Timer>,
+    pub(in crate::tasks::run) options: Arc<TaskOptions>,
+    pub(in crate::tasks::run) timer: Arc<dyn Timer>,
     state: Mutex<RunState>,
 }
 
-struct RunState {
+pub(in crate::tasks::run) struct RunState {
     answers: BTreeMap<String, StoredResponse>,
     steps: BTreeMap<String, Box<RawValue>>,
     /// Last known version of the record: usually the current one.
@@ -59,7 +55,7 @@ struct RunState {
     /// The handler has returned, and its result is being stored.
     ending: bool,
     /// Time until which the lease is held, by the local clock.
-    held: Instant,
+    pub(in crate::tasks::run) held: Instant,
     answer_wakers: Vec<Waker>,
     runner_waker: Option<Waker>,
 }
@@ -168,7 +164,7 @@ impl TaskRun {
     }
 
     /// Changes the record as its holder.
-    async fn change(
+    pub(in crate::tasks::run) async fn change(
         &self,
         change: impl FnMut(&mut TaskRecord, u64) -> Result<RecordChanged, ChangeRejection>,
     ) -> Result<UpdateResult, Error> {
@@ -210,31 +206,6 @@ impl TaskRun {
         let wait = pause.mul_f64(0.5 + random_fraction() / 2.0);
         self.timer.sleep_until(self.timer.now() + wait).await;
         *pause = (*pause * 2).min(RETRY_PAUSES.1);
-    }
-
-    /// Time until which the run may continue without a heartbeat. A node that is disconnected from
-    /// the store must stop by itself, before another one can claim the task.
-    pub(crate) fn held(&self) -> Instant {
-        self.lock().held
-    }
-
-    /// Heartbeat interval of the run.
-    pub(crate) fn heartbeat_interval(&self) -> Duration {
-        self.options.lease / 3
-    }
-
-    /// Sends a heartbeat, which renews the lease. False if the store failed.
-    pub(crate) async fn renew(&self) -> bool {
-        let (lease, before) = (millis(self.options.lease), self.timer.now());
-        match self.change(|record, now| record.renew(self.fence, lease, now)).await {
-            Ok(UpdateResult::Done(..)) => self.lock().held = before + local_lease(&self.options),
-            Ok(_) => {}
-            Err(error) => {
-                storage::log_failure(&error, "renew the lease of a task");
-                return false;
-            }
-        }
-        true
     }
 
     pub(crate) async fn report(&self, update: &progress::ProgressUpdate) {
@@ -294,7 +265,7 @@ impl TaskRun {
         self.change_with_retry(|record, now| record.release(self.fence, delay, true, now)).await;
     }
 
-    fn lock(&self) -> MutexGuard<'_, RunState> {
+    pub(in crate::tasks::run) fn lock(&self) -> MutexGuard<'_, RunState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -4,7 +4,7 @@ use std::{collections::HashSet, fmt};
 
 use serde_json::{Map, Value};
 
-use crate::validate::{dialect::Draft, document::MAX_URI_BYTES, metaschema, uri};
+use crate::validate::{dialect::Draft, document::MAX_URI_BYTES, reference, uri};
 
 /// Form in which a keyword contains subschemas.
 enum SubschemaShape {
@@ -128,9 +128,7 @@ pub fn problems(schema: &Value, limits: SchemaLimits) -> Vec<SchemaProblem> {
         LimitCheck { limits, count: 0, ids: HashSet::new(), refs: Vec::new(), found: vec![] };
     check.visit(schema, "", 1);
     let LimitCheck { ids, refs, mut found, .. } = check;
-    let is_known =
-        |address: &String| ids.contains(address) || metaschema::dialect_at(address).is_some();
-    let outside = refs.into_iter().filter(|(address, _)| !is_known(address));
+    let outside = refs.into_iter().filter(|(address, _)| reference::is_remote(address, &ids));
     found.extend(outside.map(|(_, to)| SchemaProblem::RemoteReference(to.to_owned())));
     found
 }
