@@ -2,6 +2,7 @@
 
 pub(crate) mod client_requests;
 pub(crate) mod elicitation_form;
+mod logging;
 pub(crate) mod progress;
 pub(crate) mod step;
 
@@ -10,16 +11,12 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak},
 };
 
-use serde::Serialize;
-use serde_json::value::to_raw_value;
 use wharf_model::{
-    ClientCapability, Error, InputMode, LogLevel, Meta, Notification, Outbox, Peer, Principal,
-    Rate, Request,
+    ClientCapability, Error, InputMode, Meta, Outbox, Peer, Principal, Rate, Request,
 };
 
 use crate::{
     Registry,
-    context::progress::ProgressUpdate,
     handler::{block_on, suspend::HandlerRun},
     lenient_json,
     router::state::ServerState,
@@ -164,60 +161,8 @@ impl Ctx {
     }
 }
 
-/// # Progress and logs
+/// # Connection
 impl Ctx {
-    /// Reports progress, if the client requested it. Progress of a task is always stored, and is
-    /// what its owner reads while it runs.
-    ///
-    /// A value that is not above the last one is dropped. After a burst, updates are sent at a
-    /// limited rate; of those in between, only the last is sent. The final one is always sent.
-    pub async fn progress(&self, progress: f64) {
-        self.report(ProgressUpdate { progress, total: None, message: None }).await;
-    }
-
-    /// Reports progress towards a known total.
-    pub async fn progress_of(&self, progress: f64, total: f64) {
-        self.report(ProgressUpdate { progress, total: Some(total), message: None }).await;
-    }
-
-    /// Reports progress with a message for users.
-    pub async fn progress_message(
-        &self,
-        progress: f64,
-        total: impl Into<Option<f64>>,
-        message: impl Into<String>,
-    ) {
-        let (total, message) = (total.into(), Some(message.into()));
-        self.report(ProgressUpdate { progress, total, message }).await;
-    }
-
-    async fn report(&self, update: ProgressUpdate) {
-        let outbox = self.outbox();
-        let wanted = self.request().is_some_and(|request| request.progress);
-        if !wanted && !self.promotion().is_some_and(TaskPromotion::is_task) {
-            return outbox.touch();
-        }
-        let now = outbox.timer().now();
-        let (sent, held) = {
-            let mut run = self.run();
-            (run.throttle.offer(update, now), run.throttle.due().is_some())
-        };
-        match sent {
-            Some(update) => {
-                // Wait first: otherwise a handler that reports from many futures at once would
-                // never see back-pressure.
-                outbox.wait_for_capacity().await;
-                outbox.notify(update.into());
-                outbox.wait_for_capacity().await;
-            }
-            None => outbox.touch(),
-        }
-        if held {
-            // The driver of the call must set its timer.
-            self.wake_driver();
-        }
-    }
-
     /// Releases the client's connection while the call continues, if the client can reconnect and
     /// resume. Otherwise it has no effect.
     ///
@@ -238,57 +183,6 @@ impl Ctx {
     /// ```
     pub fn release_connection(&self) {
         self.outbox().release_connection();
-    }
-
-    /// Returns the same context with the logger `name` for its log messages.
-    #[must_use]
-    pub fn logger(&self, name: impl Into<Arc<str>>) -> Ctx {
-        Ctx { inner: self.inner.clone(), logger: Some(name.into()) }
-    }
-
-    /// Sends a log message to the client, if the client requested this level.
-    ///
-    /// The client reads the message: do not include secrets or details of the server.
-    pub async fn log(&self, level: LogLevel, data: impl Serialize) {
-        let outbox = self.outbox();
-        let wanted = self.request().and_then(|request| request.log_level);
-        let declared = || self.server().catalog.load().discovery.capabilities.logging;
-        if wanted.is_none_or(|least| level < least) || !declared() {
-            return outbox.touch();
-        }
-        // Wait before the message is serialized, however many futures of the handler log at once.
-        outbox.wait_for_capacity().await;
-        let logger = self.logger.as_deref().map(str::to_owned);
-        match to_raw_value(&data) {
-            Ok(data) => outbox.notify(Notification::Log { level, logger, data }),
-            Err(error) => tracing::warn!(%error, "cannot serialize a log message as JSON"),
-        }
-        outbox.wait_for_capacity().await;
-    }
-
-    /// Logs at level `debug`: details for finding faults.
-    pub async fn debug(&self, data: impl Serialize) {
-        self.log(LogLevel::Debug, data).await;
-    }
-
-    /// Logs at level `info`: normal operation.
-    pub async fn info(&self, data: impl Serialize) {
-        self.log(LogLevel::Info, data).await;
-    }
-
-    /// Logs at level `notice`: normal but significant events.
-    pub async fn notice(&self, data: impl Serialize) {
-        self.log(LogLevel::Notice, data).await;
-    }
-
-    /// Logs at level `warning`: possible faults.
-    pub async fn warning(&self, data: impl Serialize) {
-        self.log(LogLevel::Warning, data).await;
-    }
-
-    /// Logs at level `error`: faults.
-    pub async fn error(&self, data: impl Serialize) {
-        self.log(LogLevel::Error, data).await;
     }
 }
 

@@ -1,8 +1,10 @@
-//! Throttles progress notifications.
+//! Progress of a call: reported if the client requested it, and throttled.
 
 use std::time::{Duration, Instant};
 
 use wharf_model::{Notification, Rate};
+
+use crate::{context::Ctx, tasks::promotion_state::TaskPromotion};
 
 /// One token, less the rounding error of floats.
 const ONE_TOKEN: f64 = 1.0 - 1e-6;
@@ -77,6 +79,61 @@ impl ProgressThrottle {
     /// Returns the delayed update at the end of the call.
     pub(crate) fn flush(&mut self) -> Option<ProgressUpdate> {
         self.held.take()
+    }
+}
+
+/// # Progress
+impl Ctx {
+    /// Reports progress, if the client requested it. Progress of a task is always stored, and is
+    /// what its owner reads while it runs.
+    ///
+    /// A value that is not above the last one is dropped. After a burst, updates are sent at a
+    /// limited rate; of those in between, only the last is sent. The final one is always sent.
+    pub async fn progress(&self, progress: f64) {
+        self.report(ProgressUpdate { progress, total: None, message: None }).await;
+    }
+
+    /// Reports progress towards a known total.
+    pub async fn progress_of(&self, progress: f64, total: f64) {
+        self.report(ProgressUpdate { progress, total: Some(total), message: None }).await;
+    }
+
+    /// Reports progress with a message for users.
+    pub async fn progress_message(
+        &self,
+        progress: f64,
+        total: impl Into<Option<f64>>,
+        message: impl Into<String>,
+    ) {
+        let (total, message) = (total.into(), Some(message.into()));
+        self.report(ProgressUpdate { progress, total, message }).await;
+    }
+
+    async fn report(&self, update: ProgressUpdate) {
+        let outbox = self.outbox();
+        let wanted = self.request().is_some_and(|request| request.progress);
+        if !wanted && !self.promotion().is_some_and(TaskPromotion::is_task) {
+            return outbox.touch();
+        }
+        let now = outbox.timer().now();
+        let (sent, held) = {
+            let mut run = self.run();
+            (run.throttle.offer(update, now), run.throttle.due().is_some())
+        };
+        match sent {
+            Some(update) => {
+                // Wait first: otherwise a handler that reports from many futures at once would
+                // never see back-pressure.
+                outbox.wait_for_capacity().await;
+                outbox.notify(update.into());
+                outbox.wait_for_capacity().await;
+            }
+            None => outbox.touch(),
+        }
+        if held {
+            // The driver of the call must set its timer.
+            self.wake_driver();
+        }
     }
 }
 

@@ -17,7 +17,7 @@ use wharf_model::{Bus, BusSubscriber, ChangeVersion, Notification, Timer};
 
 use crate::{
     notifications::SubscriptionTable,
-    router::{dispatch, state::ServerState},
+    router::{read_resource, state::ServerState},
 };
 
 /// Bus topic of changes.
@@ -303,7 +303,7 @@ fn apply_changes(
     for uri in changes.updated {
         let notification = Notification::ResourceUpdated { uri: (&*uri).into() };
         subscription_table.notify_local(&notification, |principal| {
-            dispatch::may_subscribe(server, principal, &uri)
+            read_resource::may_subscribe(server, principal, &uri)
         });
     }
     for id in changes.done {
@@ -317,7 +317,7 @@ fn apply_changes(
 fn mark_all_changed(server: &ServerState) {
     server
         .subscription_table
-        .mark_all_changed(|principal, uri| dispatch::may_subscribe(server, principal, uri));
+        .mark_all_changed(|principal, uri| read_resource::may_subscribe(server, principal, uri));
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

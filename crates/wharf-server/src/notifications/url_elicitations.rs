@@ -4,7 +4,7 @@ use std::sync::{Arc, Weak};
 
 use wharf_model::{Notification, Peer};
 
-use crate::notifications::{SubscriberState, SubscriptionTable, lock};
+use crate::notifications::subscription_table::{SubscriberState, SubscriptionTable, lock};
 
 /// Maximum number of completed elicitations that wait for one subscriber, and of elicitations that
 /// are remembered. The oldest is removed; of those remembered, the oldest completed one.

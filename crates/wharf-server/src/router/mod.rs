@@ -1,42 +1,38 @@
 //! Router: dispatches each request to its handler.
 
 pub(crate) mod access;
+mod call_custom_method;
+pub(crate) mod call_tool;
 pub(crate) mod caller_shares;
 pub(crate) mod catalog;
 pub(crate) mod check_output;
+mod complete;
 pub(crate) mod concurrency;
 pub(crate) mod dispatch;
+mod forward;
+mod get_prompt;
+pub(crate) mod listen;
 pub(crate) mod pagination;
+pub(crate) mod read_resource;
 pub(crate) mod registry;
 pub(crate) mod state;
 
-use std::{collections::BTreeSet, fmt, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc};
 
-use serde::Deserialize;
 use wharf_model::{
-    BoxFuture, Bus, ChangeVersion, Deadlines, Error, ErrorKind, LiveSubscriptionFilter, Method,
-    Notification, Outbox, Outcome, Reply, Request, Service, StateCipher, Stores,
-    SubscriptionFilter, Timer,
+    BoxFuture, Bus, ChangeVersion, Outbox, Outcome, Request, Service, StateCipher, Stores, Timer,
 };
 
+use crate::router::dispatch::dispatch;
 use crate::{
     builder::RouterBuilder,
     limits::CallLimits,
     middleware::{Chain, Middleware},
-    tasks,
 };
 use crate::{
-    handler::now,
-    notifications,
-    notifications::{ActiveSubscription, cluster},
-    router::{
-        catalog::CatalogSnapshot, concurrency::AcquireResult, registry::Registry,
-        state::ServerState,
-    },
-    tasks::{
-        runtime::{ServerTasks, missing_runtime},
-        subscription::TaskSubscription,
-    },
+    notifications::cluster,
+    router::{registry::Registry, state::ServerState},
+    tasks::runtime::ServerTasks,
 };
 
 /// All parts of a server, as one service. Clones share them.
@@ -178,237 +174,4 @@ impl fmt::Debug for Router {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Router").finish_non_exhaustive()
     }
-}
-
-/// Dispatches a request behind the middleware.
-fn dispatch(server: &Arc<ServerState>, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
-    if server.tasks.must_start() {
-        server.tasks.start(server, outbox.timer());
-    }
-    if let Some(upstream) = &server.upstream {
-        return forward_upstream(server, upstream.clone(), request, outbox);
-    }
-    match request.method {
-        method if method.info().runs_user_code => with_permit(server, request, outbox, handle),
-        _ => handle(server, request, outbox),
-    }
-}
-
-/// Handles a request that has a permit, with the current catalog.
-fn handle(server: &Arc<ServerState>, mut request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
-    let catalog = server.catalog.load();
-    if !catalog.discovery.capabilities.logging {
-        request.log_level = None;
-    }
-    let (method, lists) = (request.method, &catalog.lists);
-    if !catalog.discovery.capabilities.offer(method) {
-        return now(not_supported(method).into());
-    }
-    match method {
-        Method::CallTool => dispatch::call_tool(server, lists, request, outbox),
-        Method::ReadResource => dispatch::read_resource(server, lists, request, outbox),
-        Method::GetPrompt => dispatch::get_prompt(server, lists, request, outbox),
-        Method::Complete => dispatch::complete(server, lists, request, outbox),
-        Method::Custom => dispatch::call_method(server, request, outbox),
-        Method::Discover => now(discover(&catalog, &request)),
-        Method::ListTools => now(pagination::list(server, &lists.tools, &request)),
-        Method::ListResources => now(pagination::list(server, &lists.resources, &request)),
-        Method::ListTemplates => now(pagination::list(server, &lists.templates, &request)),
-        Method::ListPrompts => now(pagination::list(server, &lists.prompts, &request)),
-        Method::Listen => listen(server, &catalog, request, outbox),
-        Method::GetTask
-        | Method::UpdateTask
-        | Method::CancelTask
-        | Method::TaskResult
-        | Method::ListTasks => dispatch_task_method(server, &catalog, request, outbox),
-        Method::Elicit | Method::Sample | Method::ListRoots => {
-            now(Error::method_not_found(method.name()).into())
-        }
-    }
-}
-
-/// Handles a request about tasks, if there are any.
-fn dispatch_task_method(
-    server: &Arc<ServerState>,
-    catalog: &CatalogSnapshot,
-    request: Request,
-    outbox: Outbox,
-) -> BoxFuture<Outcome> {
-    match (tasks::methods::check_supported(catalog, &request), server.tasks.task_runtime()) {
-        (Ok(()), Some(task_runtime)) => task_runtime.answer(server, request, outbox),
-        (Ok(()), None) => missing_runtime(),
-        (Err(error), _) => now(error.into()),
-    }
-}
-
-pub(crate) fn not_supported(method: Method) -> Error {
-    let name = method.name();
-    Error::new(ErrorKind::CapabilityNotSupported)
-        .with_message(format!("Method not found: {name} (this server does not offer it)"))
-        .with_data(serde_json::json!({ "method": name }))
-}
-
-fn discover(catalog: &CatalogSnapshot, request: &Request) -> Outcome {
-    let mut discovery = catalog.discovery.clone();
-    // Only a principal has a list of tasks.
-    if let Some(tasks) =
-        discovery.capabilities.tasks.as_mut().filter(|_| request.principal().is_some())
-    {
-        tasks.insert("list".into(), serde_json::json!({}));
-    }
-    Reply::Discover(Box::new(discovery)).into()
-}
-
-/// Forwards a request to the upstream service. Requests that may take long need a permit.
-fn forward_upstream(
-    server: &Arc<ServerState>,
-    upstream: Arc<dyn Service>,
-    request: Request,
-    outbox: Outbox,
-) -> BoxFuture<Outcome> {
-    match request.method {
-        Method::Custom if !may_forward(server, &request.method_name()) => {
-            now(Error::method_not_found(&request.method_name()).into())
-        }
-        Method::Discover => upstream.call(request, outbox),
-        Method::Listen => {
-            outbox.set_deadlines(Deadlines { idle: None, total: None });
-            forward_subscription(server, upstream, request, outbox)
-        }
-        Method::TaskResult => {
-            outbox.set_deadlines(Deadlines { idle: None, total: None });
-            upstream.call(request, outbox)
-        }
-        _ => with_permit(server, request, outbox, move |_, request, outbox| {
-            upstream.call(request, outbox)
-        }),
-    }
-}
-
-fn may_forward(server: &ServerState, method: &str) -> bool {
-    server.forwards_custom_methods && Method::is_qualified(method)
-}
-
-/// Forwards a subscription to the upstream service; it counts towards the limits here.
-fn forward_subscription(
-    server: &Arc<ServerState>,
-    upstream: Arc<dyn Service>,
-    request: Request,
-    outbox: Outbox,
-) -> BoxFuture<Outcome> {
-    let filter = match request_filter(&request) {
-        Ok(filter) => filter,
-        Err(error) => return now(error.into()),
-    };
-    let Some(permit) = server.subscription_limits.admit(&request, &filter) else {
-        return now(Error::overloaded(Duration::from_secs(1)).into());
-    };
-    Box::pin(async move {
-        let outcome = upstream.call(request, outbox).await;
-        drop(permit);
-        outcome
-    })
-}
-
-/// Runs a call as soon as it has a permit.
-fn with_permit(
-    server: &Arc<ServerState>,
-    request: Request,
-    outbox: Outbox,
-    run: impl FnOnce(&Arc<ServerState>, Request, Outbox) -> BoxFuture<Outcome> + Send + 'static,
-) -> BoxFuture<Outcome> {
-    match server.call_limit.acquire(&request.scope) {
-        AcquireResult::Now => {
-            outbox.hold(server.call_limit.clone());
-            run(server, request, outbox)
-        }
-        AcquireResult::Counted(permit) => {
-            permit.hold(&outbox);
-            run(server, request, outbox)
-        }
-        AcquireResult::Later(queued) => {
-            let server = server.clone();
-            Box::pin(async move {
-                if let Some(permit) = queued.await {
-                    permit.hold(&outbox);
-                }
-                let call = run(&server, request, outbox);
-                call.await
-            })
-        }
-        AcquireResult::Never => now(Error::overloaded(Duration::from_secs(1)).into()),
-    }
-}
-
-fn listen(
-    server: &Arc<ServerState>,
-    catalog: &CatalogSnapshot,
-    mut request: Request,
-    outbox: Outbox,
-) -> BoxFuture<Outcome> {
-    let filter = match request_filter(&request) {
-        Ok(filter) => filter,
-        Err(error) => return now(error.into()),
-    };
-    if !filter.read(|filter| filter.tasks.is_empty()) {
-        if let Err(error) = tasks::methods::check_supported(catalog, &request) {
-            return now(error.into());
-        }
-        match server.tasks.task_runtime() {
-            Some(task_runtime) => return task_runtime.listen(server, filter, request, outbox),
-            // There are no tasks.
-            None => filter.edit(|filter| filter.tasks.clear()),
-        }
-    }
-    let subscription = match admit(server, catalog, filter.clone(), &mut request, &outbox) {
-        Ok(subscription) => subscription,
-        Err(error) => return now(error.into()),
-    };
-    let server = server.clone();
-    Box::pin(async move {
-        let (request, filter, subscription) = (&request, &filter, &subscription);
-        let task_subscription = TaskSubscription { server: &server, request, filter, subscription };
-        task_subscription.listen(BTreeSet::new(), &outbox).await;
-        Reply::Listened.into()
-    })
-}
-
-/// Opens a subscription, and acknowledges the accepted filter.
-pub(crate) fn admit(
-    server: &ServerState,
-    catalog: &CatalogSnapshot,
-    filter: LiveSubscriptionFilter,
-    request: &mut Request,
-    outbox: &Outbox,
-) -> Result<ActiveSubscription, Error> {
-    filter.edit(|filter| {
-        // A resumed subscription was accepted with earlier capabilities: a list that is empty now
-        // has changed.
-        if request.since.is_none() {
-            notifications::restrict(filter, &catalog.discovery.capabilities);
-        }
-    });
-    let permit = server.subscription_limits.admit(request, &filter);
-    let permit = permit.ok_or_else(|| Error::overloaded(Duration::from_secs(1)))?;
-    request.drop_message();
-    let agreed = filter.read(SubscriptionFilter::clone);
-    let may_subscribe =
-        |principal: Option<&_>, uri: &str| dispatch::may_subscribe(server, principal, uri);
-    let subscription = server.subscription_table.listen(filter, request, permit, may_subscribe);
-    outbox.set_deadlines(Deadlines { idle: None, total: None });
-    outbox.notify(Notification::Acknowledged(agreed));
-    Ok(subscription)
-}
-
-/// Returns the filter of a subscription: a live filter, or the one in its parameters.
-fn request_filter(request: &Request) -> Result<LiveSubscriptionFilter, Error> {
-    #[derive(Deserialize)]
-    struct Params {
-        notifications: SubscriptionFilter,
-    }
-    if let Some(filter) = &request.filter {
-        return Ok(filter.clone());
-    }
-    let params: Params = serde_json::from_str(request.params()).map_err(Error::invalid_params)?;
-    Ok(LiveSubscriptionFilter::new(params.notifications))
 }

@@ -6,7 +6,7 @@ use wharf_model::{Notification, Principal};
 
 use crate::{
     builder::{Part, error::BuildError, prepare::PartPreparer},
-    router::{dispatch, state::ServerState},
+    router::{read_resource, state::ServerState},
 };
 
 /// Adds and removes parts of a running server, and notifies subscribers of changes.
@@ -84,7 +84,7 @@ impl Registry {
         let notification = Notification::ResourceUpdated { uri: uri.clone() };
         let server = &self.server;
         server.subscription_table.publish(&notification, |principal: Option<&Principal>| {
-            dispatch::may_subscribe(server, principal, &uri)
+            read_resource::may_subscribe(server, principal, &uri)
         });
     }
 

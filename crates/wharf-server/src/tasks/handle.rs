@@ -10,7 +10,7 @@ use wharf_model::{
 
 use crate::router::Router;
 use crate::{
-    router::dispatch as router_calls,
+    router::call_tool,
     tasks::{
         create, methods, notify,
         runtime::TASK_RUNTIME,
@@ -58,7 +58,7 @@ impl Router {
             return Err(Error::new(ErrorKind::InvalidToolArguments).with_message(text));
         }
         let catalog = self.server.catalog.load();
-        let found = router_calls::find_tool(&self.server, &catalog.lists, &request);
+        let found = call_tool::find_tool(&self.server, &catalog.lists, &request);
         let found = found.cloned().map_err(|error| *error)?;
         // Starting a task enables tasks.
         self.server.tasks.enable(TASK_RUNTIME);

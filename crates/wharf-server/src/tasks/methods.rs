@@ -20,7 +20,7 @@ use crate::{
     notifications::ActiveSubscription,
     router::{
         catalog::{CatalogSnapshot, ListedItem},
-        not_supported,
+        dispatch::not_supported,
         state::ServerState,
     },
     tasks::{

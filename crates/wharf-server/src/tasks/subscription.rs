@@ -118,8 +118,13 @@ pub(super) fn listen_to_tasks(
             let stays = |id: &String| owned.contains(id) || !named.contains(id);
             filter.edit(|filter| filter.tasks.retain(stays));
         }
-        let subscription =
-            router::admit(&server, &server.catalog.load(), filter.clone(), &mut request, &outbox);
+        let subscription = router::listen::admit(
+            &server,
+            &server.catalog.load(),
+            filter.clone(),
+            &mut request,
+            &outbox,
+        );
         match subscription {
             Ok(subscription) => {
                 let owned = owned.unwrap_or_default();

@@ -12,6 +12,9 @@ use wharf_model::{Caller, LogThrottle, OnCallEnd, Outbox, RequestExtensions};
 use crate::router::caller_shares::{CallerShare, CallerShares};
 pub(crate) use crate::router::concurrency::wait_queue::QueuedPermit;
 use crate::router::concurrency::wait_queue::{QueuedCall, WaitQueue};
+use crate::{handler::now, router::state::ServerState};
+use std::time::Duration;
+use wharf_model::{BoxFuture, Error, Outcome, Request};
 
 /// Semaphore for calls. Waiting calls are served round-robin by caller, and no caller can take all
 /// permits or the whole queue.
@@ -181,5 +184,35 @@ impl Drop for CallPermit {
         // Release the share first: the next call may be of the same caller.
         drop(self.share.take());
         self.call_limit.release_permit();
+    }
+}
+
+/// Runs a call as soon as it has a permit.
+pub(super) fn with_permit(
+    server: &Arc<ServerState>,
+    request: Request,
+    outbox: Outbox,
+    run: impl FnOnce(&Arc<ServerState>, Request, Outbox) -> BoxFuture<Outcome> + Send + 'static,
+) -> BoxFuture<Outcome> {
+    match server.call_limit.acquire(&request.scope) {
+        AcquireResult::Now => {
+            outbox.hold(server.call_limit.clone());
+            run(server, request, outbox)
+        }
+        AcquireResult::Counted(permit) => {
+            permit.hold(&outbox);
+            run(server, request, outbox)
+        }
+        AcquireResult::Later(queued) => {
+            let server = server.clone();
+            Box::pin(async move {
+                if let Some(permit) = queued.await {
+                    permit.hold(&outbox);
+                }
+                let call = run(&server, request, outbox);
+                call.await
+            })
+        }
+        AcquireResult::Never => now(Error::overloaded(Duration::from_secs(1)).into()),
     }
 }

@@ -20,7 +20,7 @@ use wharf_schema::value_problems;
 use crate::{
     context::progress::ProgressUpdate,
     middleware::{cause, printable},
-    router::{catalog::CatalogEntry, dispatch, state::ServerState},
+    router::{call_tool, catalog::CatalogEntry, state::ServerState},
     tasks::{
         notify::short_id,
         options::{TaskOptions, millis},
@@ -72,7 +72,7 @@ struct ToolCallService {
 impl Service for ToolCallService {
     fn call(&self, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
         let _ = self.seen.set(outbox.clone());
-        dispatch::begin_tool(&self.server, &self.tool, request, outbox)
+        call_tool::begin_tool(&self.server, &self.tool, request, outbox)
     }
 }
 
@@ -140,7 +140,7 @@ pub(crate) fn resume(
         let (task_store, options) = (scheduler.task_store.clone(), scheduler.options.clone());
         let task_run = TaskRun::new(record, since, steps, task_store, options, timer.clone());
         let running = scheduler.register_run(&task_run, false);
-        let tool = dispatch::find_tool(&server, &server.catalog.load().lists, &request).cloned();
+        let tool = call_tool::find_tool(&server, &server.catalog.load().lists, &request).cloned();
         let Ok(tool) = tool else {
             // Another node may have the tool; the attempts are counted.
             tracing::warn!(
