@@ -10,8 +10,8 @@
 mod algorithm;
 mod claims;
 mod jwk;
+mod jws;
 mod signing;
-mod token;
 
 use std::fmt;
 
@@ -24,8 +24,8 @@ use ring::{
 pub use algorithm::Algorithm;
 pub use claims::Claims;
 pub use jwk::{Jwk, JwkSet};
+pub use jws::{MAX_TOKEN, TokenHeader, UnverifiedToken};
 pub use signing::SigningKey;
-pub use token::{MAX_TOKEN, TokenHeader, UnverifiedToken};
 
 /// Error of a token, key or signature. It never contains the token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use http::{HeaderValue, Method, Request, StatusCode, header, request::Parts};
 use wharf_model::{Error, NonceStore, Rate, RateStore, StateCipher, Stores};
 
 use crate::proxy::{
-    ProxySettings, clients::ClientDocuments, consent_page, consent_page::ProxyResponse,
+    ProxySettings, client_id_documents::ClientDocuments, consent_page, consent_page::ProxyResponse,
     cookie::BrowserCookies, form::FormParams, idp::IdpClient, metadata::ProxyUrls,
     store::EncryptedStore,
 };

@@ -1,4 +1,4 @@
-//! Token and revocation endpoints.
+//! Token endpoint: redeems codes, refreshes tokens, and authenticates clients.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -9,7 +9,7 @@ use serde_json::json;
 use url::form_urlencoded;
 use wharf_model::Error;
 
-use super::{clients::is_document_url, form::FormParams};
+use super::{client_id_documents::is_document_url, form::FormParams};
 use crate::jose::{b64, constant_time_eq, random_token, sha256};
 use crate::proxy::{
     consent_page,
@@ -25,31 +25,31 @@ const MAX_ACCESS_TOKENS: usize = 4;
 const MAX_GRANTS_PER_USER: usize = 64;
 /// Prefixes of tokens, so that people and secret scanners recognize them.
 pub(super) const ACCESS_PREFIX: &str = "wharf_at_";
-const REFRESH_PREFIX: &str = "wharf_rt_";
+pub(super) const REFRESH_PREFIX: &str = "wharf_rt_";
 
 /// OAuth error response: status, code and description.
-struct OAuthRefusal(StatusCode, &'static str, &'static str);
+pub(super) struct OAuthRefusal(StatusCode, &'static str, &'static str);
 
-type OAuthResult<T> = Result<Result<T, OAuthRefusal>, Error>;
+pub(super) type OAuthResult<T> = Result<Result<T, OAuthRefusal>, Error>;
 
-const fn invalid_grant(what: &'static str) -> OAuthRefusal {
+pub(super) const fn invalid_grant(what: &'static str) -> OAuthRefusal {
     OAuthRefusal(StatusCode::BAD_REQUEST, "invalid_grant", what)
 }
 
-const fn invalid_request(what: &'static str) -> OAuthRefusal {
+pub(super) const fn invalid_request(what: &'static str) -> OAuthRefusal {
     OAuthRefusal(StatusCode::BAD_REQUEST, "invalid_request", what)
 }
 
-const UNKNOWN_CLIENT: OAuthRefusal = OAuthRefusal(
+pub(super) const UNKNOWN_CLIENT: OAuthRefusal = OAuthRefusal(
     StatusCode::UNAUTHORIZED,
     "invalid_client",
     "the client is not registered here (any more), or its secret is wrong",
 );
 
 /// The same error for all invalid codes, so that it reveals nothing about them.
-const BAD_CODE: OAuthRefusal =
+pub(super) const BAD_CODE: OAuthRefusal =
     invalid_grant("the code is unknown, used, expired, or of another request: start again");
-const BAD_REFRESH: OAuthRefusal =
+pub(super) const BAD_REFRESH: OAuthRefusal =
     invalid_grant("the refresh token is unknown, used or expired: the user must sign in again");
 
 impl ProxyState {
@@ -79,43 +79,12 @@ impl ProxyState {
         })
     }
 
-    /// Revokes a token (RFC 7009).
-    pub(super) async fn revoke(&self, parts: &Parts, body: &Bytes) -> Result<ProxyResponse, Error> {
-        let (form, client) = match self.authenticate(parts, body).await? {
-            Ok(known) => known,
-            Err(refusal) => return Ok(refusal_response(parts, &refusal)),
-        };
-        let Some(token) = form.get("token") else {
-            return Ok(refusal_response(parts, &invalid_request("token is missing")));
-        };
-        // An unknown token counts as revoked.
-        let done = consent_page::json(StatusCode::OK, &json!({}));
-        if let Some([id, family, _]) = refresh_parts(token) {
-            let kept = self.store.get::<GrantRecord>(id).await?;
-            let is_genuine = |grant: &GrantRecord| {
-                grant.client == client && matches_digest(family, &grant.family)
-            };
-            if kept.is_some_and(|kept| is_genuine(&kept.value)) {
-                self.store.remove::<GrantRecord>(id).await?;
-            }
-        } else if let Some((id, secret)) = access_parts(token) {
-            while let Some(mut kept) = self.store.get::<GrantRecord>(id).await? {
-                let access = &mut kept.value.access;
-                let Some(at) = access.iter().position(|it| matches_digest(secret, &it.digest))
-                else {
-                    break;
-                };
-                access.remove(at);
-                if kept.value.client != client || self.store.swap(kept, None).await? {
-                    break;
-                }
-            }
-        }
-        Ok(done)
-    }
-
     /// Parses the form and authenticates the client.
-    async fn authenticate(&self, parts: &Parts, body: &Bytes) -> OAuthResult<(FormParams, String)> {
+    pub(super) async fn authenticate(
+        &self,
+        parts: &Parts,
+        body: &Bytes,
+    ) -> OAuthResult<(FormParams, String)> {
         let read = form(parts, body).map_err(invalid_request);
         let given = read.and_then(|form| credentials(parts, &form).map(|given| (form, given)));
         let (form, (id, secret)) = match given {
@@ -308,14 +277,6 @@ impl ProxyState {
         ))
     }
 
-    /// Revokes a grant with all its tokens.
-    async fn revoke_grant(&self, grant: Option<&str>) -> Result<(), Error> {
-        if let Some(id) = grant {
-            self.store.remove::<GrantRecord>(id).await?;
-        }
-        Ok(())
-    }
-
     /// Finds the grant and the record of an access token.
     pub(super) async fn find_access_token(
         &self,
@@ -332,7 +293,7 @@ impl ProxyState {
 }
 
 /// Returns true if the secret has this digest.
-fn matches_digest(secret: &str, right: &str) -> bool {
+pub(super) fn matches_digest(secret: &str, right: &str) -> bool {
     constant_time_eq(digest(secret).as_bytes(), right.as_bytes())
 }
 
@@ -342,7 +303,7 @@ pub(super) fn access_parts(token: &str) -> Option<(&str, &str)> {
 }
 
 /// Splits a refresh token into grant id, the part common to the grant, and its own secret.
-fn refresh_parts(token: &str) -> Option<[&str; 3]> {
+pub(super) fn refresh_parts(token: &str) -> Option<[&str; 3]> {
     let (id, rest) =
         token.strip_prefix(REFRESH_PREFIX).filter(|it| it.len() <= 160)?.split_once('.')?;
     let (family, newest) = rest.split_once('.')?;
@@ -386,7 +347,7 @@ fn basic(value: &HeaderValue) -> Option<(String, String)> {
     Some((decode(id), decode(secret)))
 }
 
-fn refusal_response(parts: &Parts, refusal: &OAuthRefusal) -> ProxyResponse {
+pub(super) fn refusal_response(parts: &Parts, refusal: &OAuthRefusal) -> ProxyResponse {
     let OAuthRefusal(status, error, what) = refusal;
     let mut answer = consent_page::oauth_error(*status, error, what);
     if *status == StatusCode::UNAUTHORIZED && parts.headers.contains_key(header::AUTHORIZATION) {
