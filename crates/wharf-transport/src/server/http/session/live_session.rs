@@ -215,7 +215,7 @@ impl Session {
         drop(streams);
         // Before the calls are aborted, because they would send cancellations of their client requests.
         session_stream.iter().chain(call_streams.values()).for_each(|log| log.close());
-        self.in_flight().abort_all();
+        self.calls().abort_all();
         if let Some(shared_record) = &self.shared_record {
             shared_record.wake_readers();
         }
@@ -224,16 +224,16 @@ impl Session {
     /// Ends the session's stream and its client requests on shutdown: neither ends by itself.
     pub(crate) fn shut_down(&self) {
         self.session_stream().end(None);
-        self.in_flight().close();
+        self.calls().close();
     }
 
     /// Returns the calls in flight, if there was ever one.
-    pub(crate) fn in_flight_calls(&self) -> Option<&InFlight> {
+    pub(crate) fn calls_if_any(&self) -> Option<&InFlight> {
         self.active.get().map(|active| &active.in_flight)
     }
 
     /// Returns the table of calls in flight, and creates it if needed.
-    pub(crate) fn in_flight(&self) -> &InFlight {
+    pub(crate) fn calls(&self) -> &InFlight {
         &self.active().in_flight
     }
 
@@ -321,7 +321,7 @@ impl Session {
             streams.call_streams.shrink_to_fit();
             streams.ended_streams.shrink_to_fit();
             drop(streams);
-            self.in_flight().shrink();
+            self.calls().shrink();
         }
     }
 

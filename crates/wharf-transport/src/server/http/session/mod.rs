@@ -70,18 +70,20 @@ use std::{
 
 use bytes::Bytes;
 use http::HeaderValue;
-use wharf_model::{ActiveCall, Caller, Error, Outcome, Request, RequestExtensions};
+use wharf_model::{Caller, Error, Outcome, Request, RequestExtensions};
 use wharf_wire::{Codec, Connection, HeaderField, Received};
 
 use crate::server::http::session::{
     live_session::{Session, SessionContext, SessionGuard},
     table::{FindError, SessionTable},
 };
-use crate::{ServerContext, Shutdown, server::jsonl::in_flight::overloaded};
+use crate::{
+    ServerContext, Shutdown,
+    server::{call_driver::CallDriver, jsonl::in_flight::overloaded},
+};
 use crate::{
     server::http::{
         HttpLimits,
-        call_stream::CallStream,
         cluster::Cluster,
         request_checks,
         request_headers::RequestHeaders,
@@ -262,18 +264,16 @@ impl SessionManager {
     }
 
     /// Runs a call to its end. The call is cancelled if the client disconnects first.
-    async fn run(&self, request: Request, codec: Codec) -> (CallStream, Outcome) {
-        let context = &self.common.context;
-        let active_call =
-            ActiveCall::start(&*context.service, request, context.timer.clone(), context.deadlines);
-        let mut call = CallStream::new(active_call, codec, &self.common.shutdown, None);
+    async fn run(&self, request: Request, codec: Codec) -> (CallDriver, Outcome) {
+        let SessionContext { context, limits, shutdown, .. } = &*self.common;
+        let mut call = CallDriver::start(context, request, codec, true);
         // A waker is not needed: a pending call is polled again at once.
-        let first = call.poll_end(&mut Context::from_waker(Waker::noop()));
+        let first = call.poll_outcome(&mut Context::from_waker(Waker::noop()));
         let outcome = match first {
             Poll::Ready(outcome) => outcome,
             Poll::Pending => {
-                call.end_after_grace(&self.common.shutdown, self.common.limits.grace);
-                poll_fn(|cx| call.poll_end(cx)).await
+                call.end_early(shutdown, limits.grace, None);
+                poll_fn(|cx| call.poll_outcome(cx)).await
             }
         };
         (call, outcome)

@@ -7,7 +7,7 @@ use std::{
 
 use bytes::Bytes;
 use tokio::time::timeout;
-use wharf_model::{Error, Event, Outcome, Request, RequestExtensions};
+use wharf_model::{Error, Outcome, Request, RequestExtensions};
 use wharf_wire::{Codec, Received, sse};
 
 use crate::server::http::session::{
@@ -19,6 +19,7 @@ use crate::server::http::session::{
     stream_reader::StreamReader,
 };
 use crate::server::{
+    call_driver::CallStep,
     http::{
         HttpBody,
         cluster::{STORE_UNAVAILABLE, StoreUnavailable},
@@ -90,10 +91,11 @@ impl SessionManager {
             let _ = self.start_listen(post.guard.session(), &post.scope, false);
         }
         let scope = std::mem::take(&mut post.scope);
-        let started = StartedCall::new(&post.guard, request, codec, scope);
-        if let Some(Event::Done(outcome)) = &started.first {
+        let quiet = !post.accept.events;
+        let started = StartedCall::new(&post.guard, request, codec, scope, quiet);
+        if let Some(CallStep::Ended(outcome)) = &started.first {
             let mut reply = Vec::new();
-            let status = started.codec.encode(outcome, &mut reply);
+            let status = started.codec().encode(outcome, &mut reply);
             if matches!(outcome, Outcome::Task(_)) {
                 SessionRecord::save_in_background(post.guard.session());
             }
@@ -104,9 +106,9 @@ impl SessionManager {
             });
         }
         let collector = post.collector(false);
-        collector.expect_reply(&started.codec);
+        collector.expect_reply(started.codec());
         let following = post.follow(&collector);
-        started.spawn(&collector, post.length, &self.tasks);
+        started.spawn(collector, post.length, &self.tasks);
         EventualResponse::later(following)
     }
 
@@ -122,6 +124,7 @@ impl SessionManager {
             return post.after_listen_start(response::status(202));
         }
         collector.hold(post.length);
+        collector.release();
         EventualResponse::later(after(post.guard.listen_starting(), following))
     }
 
@@ -142,15 +145,16 @@ impl SessionManager {
                     reply(refusal);
                     return true;
                 }
-                let started = StartedCall::new(&post.guard, request, codec, post.scope.clone());
-                collector.expect_reply(&started.codec);
-                if let Some(Event::Done(outcome)) = &started.first {
+                let (scope, quiet) = (post.scope.clone(), !post.accept.events);
+                let started = StartedCall::new(&post.guard, request, codec, scope, quiet);
+                collector.expect_reply(started.codec());
+                if let Some(CallStep::Ended(outcome)) = &started.first {
                     let mut text = Vec::new();
-                    started.codec.encode(outcome, &mut text);
+                    started.codec().encode(outcome, &mut text);
                     reply(text);
                 } else {
                     // The collector counts the whole batch, because any of its calls keeps the message.
-                    started.spawn(collector, 0, &self.tasks);
+                    started.spawn(collector.clone(), 0, &self.tasks);
                 }
             }
             Received::Reply(text, _) => {
@@ -169,7 +173,7 @@ impl SessionManager {
     /// Handles a message without a reply: a response, a cancellation or a notification.
     fn handle_one_way(&self, post: &PostContext, received: Received) {
         let session = post.guard.session();
-        match (received, session.in_flight_calls()) {
+        match (received, session.calls_if_any()) {
             (Received::Answer(number, answer), Some(calls)) => calls.answer(number, answer),
             (Received::Cancel(id), Some(calls)) => calls.cancel(&id),
             (Received::Call(request, codec), _) => {
@@ -180,7 +184,8 @@ impl SessionManager {
                             self.start_listen(session, &post.scope, session.has_session_stream());
                     }
                     None => {
-                        let started = StartedCall::new(session, request, codec, post.scope.clone());
+                        let scope = post.scope.clone();
+                        let started = StartedCall::new(session, request, codec, scope, false);
                         started.spawn_listen(session, &self.tasks);
                     }
                 }
@@ -209,9 +214,9 @@ impl SessionManager {
             return Ok(());
         };
         let since = request.since;
-        let mut started = StartedCall::new(session, request, codec, scope.clone());
+        let mut started = StartedCall::new(session, request, codec, scope.clone(), false);
         match (started.first.take(), since) {
-            (Some(Event::Done(Outcome::Failed(error))), Some(since))
+            (Some(CallStep::Ended(Outcome::Failed(error))), Some(since))
                 if error.kind.is_retryable() =>
             {
                 connection.postpone_listen(since);
@@ -227,7 +232,7 @@ impl SessionManager {
 
 impl PostContext {
     fn collector(&self, batch: bool) -> Arc<ReplyCollector> {
-        ReplyCollector::new(self.guard.session(), batch, !self.accept.events)
+        ReplyCollector::new(self.guard.session(), batch)
     }
 
     /// Sends a complete reply. If the session's subscription is being started, it waits for that: the reply may
@@ -332,9 +337,10 @@ pub(crate) fn one_event(guard: &SessionGuard, reply: Vec<u8>) -> HttpResponse {
         sse::event(&mut event, None, &reply);
         return response::events(HttpBody::whole(event));
     }
-    let collector = ReplyCollector::new(guard.session(), false, false);
+    let collector = ReplyCollector::new(guard.session(), false);
     let stream_reader = StreamReader::attach(guard.clone(), collector.log.clone());
     collector.add(reply, ReplyStatus { status: 200, refused: None });
+    collector.release();
     stream_reader.map_or_else(SessionManager::not_found, stream)
 }
 
@@ -347,7 +353,7 @@ pub(crate) fn listen_refused(error: &Error) -> HttpResponse {
 
 /// Checks that the request id is free and that the limits allow another call.
 fn check_admission(session: &Session, codec: &Codec) -> Result<(), Error> {
-    let Some(in_flight) = session.in_flight_calls().filter(|it| !it.is_empty()) else {
+    let Some(in_flight) = session.calls_if_any().filter(|it| !it.is_empty()) else {
         return Ok(());
     };
     if in_flight.has_id_of(codec) {

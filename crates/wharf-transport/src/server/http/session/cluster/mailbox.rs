@@ -56,7 +56,7 @@ impl SessionManager {
                     }
                 }
                 Received::Cancel(id)
-                    if !guard.in_flight_calls().is_some_and(|calls| calls.contains_id(id)) =>
+                    if !guard.calls_if_any().is_some_and(|calls| calls.contains_id(id)) =>
                 {
                     cancel_elsewhere(shared_record, id).await?;
                 }
@@ -171,7 +171,7 @@ impl SessionManager {
         let Some(session) = self.local_by_key(key) else { return };
         let message = Bytes::copy_from_slice(message.as_bytes());
         let received = session.connection().receive(message);
-        match (received, session.in_flight_calls()) {
+        match (received, session.calls_if_any()) {
             (Received::Answer(number, answer), Some(calls)) => calls.answer(number, answer),
             (Received::Cancel(id), Some(calls)) => calls.cancel(&id),
             _ => {}
