@@ -13,17 +13,13 @@ use wharf_model::{Outcome, Request, RequestExtensions};
 use wharf_wire::Codec;
 
 use crate::server::http::session::{
-    cluster::record::SessionRecord,
     event_log::{EventLog, ReplyStatus},
     live_session::{ListenStartGuard, Session, SessionGuard},
 };
-use crate::{
-    server::{
-        call_driver::{CallDriver, CallStep, CallTransport},
-        http::auth::AuthExpiry,
-        jsonl::{in_flight::InFlight, write_queue::yield_after},
-    },
-    task_set::TaskSet,
+use crate::server::{
+    call_driver::{CallDriver, CallStep, CallTransport},
+    http::auth::AuthExpiry,
+    jsonl::{in_flight::InFlight, write_queue::yield_after},
 };
 
 /// Largest buffer that a call keeps for its next message, in bytes.
@@ -77,14 +73,14 @@ impl StartedCall {
     }
 
     /// Spawns the session's subscription, which writes to the session's stream.
-    pub(crate) fn spawn_listen(self, session: &Arc<Session>, tasks: &TaskSet) {
-        self.spawn_task(session, session.session_stream(), None, 0, tasks);
+    pub(crate) fn spawn_listen(self, session: &Arc<Session>) {
+        self.spawn_task(session, session.session_stream(), None, 0);
     }
 
     /// Spawns the call as a task. It keeps `held` bytes of its message.
-    pub(crate) fn spawn(self, collector: Arc<ReplyCollector>, held: usize, tasks: &TaskSet) {
+    pub(crate) fn spawn(self, collector: Arc<ReplyCollector>, held: usize) {
         let (session, log) = (collector.session.clone(), collector.log.clone());
-        self.spawn_task(&session, log, Some(collector), held, tasks);
+        self.spawn_task(&session, log, Some(collector), held);
     }
 
     fn spawn_task(
@@ -93,8 +89,9 @@ impl StartedCall {
         log: Arc<EventLog>,
         collector: Option<Arc<ReplyCollector>>,
         held: usize,
-        tasks: &TaskSet,
     ) {
+        // Without the endpoint the call is dropped.
+        let Some(tasks) = session.common.tasks.upgrade() else { return };
         let StartedCall { mut driver, first, message, start_guard, expiry } = self;
         let id = (!driver.codec().is_silent()).then(|| driver.codec().id());
         let guard = id.is_some().then(|| SessionGuard::new(session.clone()));
@@ -177,7 +174,7 @@ impl RunningCall {
             let mut reply = Vec::new();
             let status = self.driver.codec().encode(outcome, &mut reply);
             if matches!(outcome, Outcome::Task(_)) {
-                SessionRecord::save_in_background(&self.session);
+                self.session.kind.save(&self.session);
             }
             let refused = match (status, outcome) {
                 (400.., Outcome::Failed(error)) => Some(error.clone()),
