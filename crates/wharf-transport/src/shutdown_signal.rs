@@ -63,21 +63,6 @@ impl Shutdown {
     }
 }
 
-#[cfg(all(feature = "http", feature = "server"))]
-impl Shutdown {
-    /// Completes when the graceful shutdown timeout of the calls in flight has expired.
-    pub(crate) fn after_grace(
-        &self,
-        grace: std::time::Duration,
-    ) -> impl Future<Output = ()> + Send + use<> {
-        let stopped = self.stopped();
-        async move {
-            stopped.await;
-            tokio::time::sleep(grace).await;
-        }
-    }
-}
-
 impl Default for Shutdown {
     fn default() -> Self {
         Shutdown::new()

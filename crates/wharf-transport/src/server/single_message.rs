@@ -6,11 +6,17 @@ use std::{
 };
 
 #[cfg(feature = "http")]
-use wharf_model::Error;
-use wharf_model::{ActiveCall, Event, Request};
-use wharf_wire::{Codec, Received};
+use std::time::Duration;
 
-use crate::{ServerContext, server::jsonl::write_queue::reserve_for};
+#[cfg(feature = "http")]
+use crate::Shutdown;
+use wharf_model::Request;
+use wharf_wire::Received;
+
+use crate::{
+    ServerContext,
+    server::call_driver::{CallDriver, CallStep, MessagesOnly},
+};
 
 /// Messages in response to a single message: its notifications, then its reply. A message without a
 /// reply, such as a notification, yields nothing.
@@ -19,7 +25,7 @@ use crate::{ServerContext, server::jsonl::write_queue::reserve_for};
 #[derive(Debug, Default)]
 #[must_use = "a call makes progress only while it is polled"]
 pub struct MessageReplies {
-    calls: Vec<(ActiveCall, Codec)>,
+    calls: Vec<CallDriver>,
     ready: VecDeque<ReplyMessage>,
     /// Replies to a batch so far, without the brackets.
     batch: Option<Vec<u8>>,
@@ -64,10 +70,7 @@ impl MessageReplies {
         match received {
             Received::Call(mut request, codec) if !codec.is_silent() => {
                 prepare(&mut request);
-                let timer = context.timer.clone();
-                let active_call =
-                    ActiveCall::start(&*context.service, request, timer, context.deadlines);
-                self.calls.push((active_call, codec));
+                self.calls.push(CallDriver::start(context, request, codec, false));
             }
             Received::Reply(reply, _) => self.reply(reply),
             // Without a connection, responses and cancellations have no target.
@@ -89,39 +92,30 @@ impl MessageReplies {
 
     /// Polls one call. True if it has ended.
     fn poll_call(&mut self, index: usize, cx: &mut Context<'_>) -> bool {
-        let (active_call, codec) = &mut self.calls[index];
-        while let Poll::Ready(event) = active_call.poll_event(cx) {
-            match event {
-                Event::Notify(notification) => {
-                    let mut message = Vec::new();
-                    reserve_for(&mut message, &notification);
-                    if codec.notify(&notification, &mut message) {
-                        self.ready.push_back(ReplyMessage { message, end: false });
-                        return false;
-                    }
+        let call = &mut self.calls[index];
+        let mut message = Vec::new();
+        while let Poll::Ready(step) = call.poll_step(cx, &MessagesOnly, &mut message) {
+            match step {
+                CallStep::Message | CallStep::Change => {
+                    self.ready.push_back(ReplyMessage { message, end: false });
+                    return false;
                 }
-                // Without a connection, a server-to-client request cannot be delivered.
-                Event::ClientRequest(id, ask) => active_call.refuse(id, &ask),
-                Event::Withdraw(_) | Event::LetGo => {}
-                Event::Done(outcome) => {
-                    let mut message = Vec::new();
-                    codec.encode(&outcome, &mut message);
+                CallStep::Nothing | CallStep::ConnectionMayClose => {}
+                CallStep::Ended(outcome) => {
+                    call.codec().encode(&outcome, &mut message);
                     self.reply(message);
                     return true;
                 }
+                CallStep::Cancelled => return true,
             }
         }
         false
     }
 
-    /// Ends all calls in flight with this error.
+    /// Ends all calls with an error once the server stops and `grace` is over.
     #[cfg(feature = "http")]
-    pub(crate) fn end_all(&mut self, error: &Error) {
-        for (_, codec) in std::mem::take(&mut self.calls) {
-            let mut message = Vec::new();
-            codec.encode(&error.clone().into(), &mut message);
-            self.reply(message);
-        }
+    pub(crate) fn end_early(&mut self, shutdown: &Shutdown, grace: Duration) {
+        self.calls.iter_mut().for_each(|call| call.end_early(shutdown, grace, None));
     }
 
     /// Polls the next message to the client; `None` after the last.

@@ -11,7 +11,7 @@ use http::{HeaderMap, Method, Request, header, request::Parts};
 use http_body::Body;
 use tokio::time::Instant;
 use wharf_model::{
-    AuthRejection, AuthRequest, Authenticated, Authenticator, Error, ErrorKind, RemoteAddress,
+    AuthRejection, AuthRequest, Authenticated, Authenticator, Error, RemoteAddress,
     RequestExtensions,
 };
 use wharf_wire::HeaderField;
@@ -26,7 +26,7 @@ use crate::server::http::{
     response::HttpResponse,
     service::HttpEndpoint,
 };
-use crate::server::limits::message_memory::MessageCharge;
+use crate::server::{call_driver::expired, limits::message_memory::MessageCharge};
 
 /// Largest body of a request to an authenticator's page: forms and client metadata.
 const MAX_PAGE_BYTES: usize = 64 << 10;
@@ -179,11 +179,6 @@ async fn authenticate(
         }
         Some(_) | None => Ok((authenticated, None)),
     }
-}
-
-/// Error: the credentials expired while the call was waiting.
-pub(super) fn expired() -> Error {
-    Error::new(ErrorKind::Unauthenticated).with_message("The credentials have expired")
 }
 
 fn rejection_response(denied: AuthRejection) -> HttpResponse {

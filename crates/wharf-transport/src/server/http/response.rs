@@ -20,6 +20,14 @@ impl<'a> EventualResponse<'a> {
     pub(crate) fn later(reply: impl Future<Output = HttpResponse> + Send + 'a) -> Self {
         EventualResponse::Later(Box::pin(reply))
     }
+
+    /// Waits for the response.
+    pub(crate) async fn ready(self) -> HttpResponse {
+        match self {
+            EventualResponse::Now(reply) => reply,
+            EventualResponse::Later(reply) => reply.await,
+        }
+    }
 }
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");

@@ -38,7 +38,7 @@ use crate::{
         request_headers::RequestHeaders,
         response,
         response::{EventualResponse, HttpResponse},
-        session::SessionManager,
+        session::{LocalSessions, SessionContext, Sessions, SharedSessions},
     },
     task_set::TaskSet,
 };
@@ -60,7 +60,7 @@ pub(crate) struct HttpEndpoint {
     pub(crate) tasks: Arc<TaskSet>,
     pub(super) budget: Arc<MessageBudget>,
     /// None if legacy clients have no sessions.
-    pub(crate) sessions: Option<Arc<SessionManager>>,
+    pub(crate) sessions: Option<Box<dyn Sessions>>,
     pub(crate) sse: Option<Arc<LegacySse>>,
     /// The cluster of processes that serve the same clients, if the stores are shared.
     pub(crate) cluster: Option<Arc<Cluster>>,
@@ -85,8 +85,11 @@ impl HttpService {
         let has_sessions = context.wire.has_sessions();
         let cluster = Cluster::new(http.stores.as_ref(), &tasks, &shutdown);
         let sessions = (has_sessions && http.has_sessions()).then(|| {
-            let (tasks, cluster) = (tasks.clone(), cluster.clone());
-            SessionManager::new(context.clone(), limits, tasks, shutdown.clone(), cluster)
+            let common = SessionContext::new(context.clone(), limits, &tasks, shutdown.clone());
+            match &cluster {
+                None => Box::new(LocalSessions::new(common)) as Box<dyn Sessions>,
+                Some(cluster) => Box::new(SharedSessions::new(common, cluster.clone())),
+            }
         });
         let budget = MessageBudget::new(limits.bodies, context.unfinished());
         let sse = (has_sessions && http.sse_2024).then(|| {
@@ -193,10 +196,7 @@ impl HttpEndpoint {
                     let charge = mem::replace(&mut charge, MessageCharge::empty(&self.budget));
                     message = share.insert(Arc::new(charge)).charge(message);
                 }
-                let mut reply = match self.post(parsed, message, scope) {
-                    EventualResponse::Now(reply) => reply,
-                    EventualResponse::Later(reply) => reply.await,
-                };
+                let mut reply = self.post(parsed, message, scope).ready().await;
                 if let Some(share) = share {
                     reply.body_mut().charge(share);
                 }
@@ -210,8 +210,11 @@ impl HttpEndpoint {
                 return crate::server::http::websocket::upgrade(self, parts, scope);
             }
             _ if !parsed.message.may_have_session() => response::not_allowed("POST"),
-            (&Method::GET, Some(sessions)) => sessions.get(parsed, scope).await,
-            (&Method::DELETE, Some(sessions)) => sessions.delete(parsed, scope).await,
+            (&Method::GET, Some(sessions)) => match request_checks::check_session_get(parsed) {
+                Some(refusal) => refusal,
+                None => sessions.get(parsed, scope).ready().await,
+            },
+            (&Method::DELETE, Some(sessions)) => sessions.delete(parsed, scope).ready().await,
             _ => response::not_allowed(self.allowed()),
         };
         discard_body(reply, parts, body).await

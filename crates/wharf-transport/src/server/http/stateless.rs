@@ -7,7 +7,7 @@ use std::{
 
 use bytes::Bytes;
 use tokio::time::timeout;
-use wharf_model::{ActiveCall, Method, Outcome, Request, RequestExtensions};
+use wharf_model::{Method, Outcome, Request, RequestExtensions};
 use wharf_wire::{Codec, HeaderField, McpHeaders, Received};
 
 use crate::MessageReplies;
@@ -32,16 +32,6 @@ enum ResponseForm {
     Events,
     /// JSON if the reply is the only message, else events.
     Smart,
-}
-
-impl ResponseForm {
-    /// Polls for the end of the call. None if a message for the client comes first.
-    fn poll(self, call: &mut CallStream, cx: &mut Context<'_>) -> Poll<Option<Outcome>> {
-        match self {
-            ResponseForm::Json => call.poll_end(cx).map(Some),
-            ResponseForm::Events | ResponseForm::Smart => call.poll_until_output(cx),
-        }
-    }
 }
 
 impl HttpEndpoint {
@@ -88,15 +78,17 @@ impl HttpEndpoint {
             return EventualResponse::Now(request_checks::no_stream_for_listen());
         }
         let (context, until) = (&self.context, request.scope.get::<AuthExpiry>().copied());
-        let active_call =
-            ActiveCall::start(&*context.service, request, context.timer.clone(), context.deadlines);
-        let mut call = CallStream::new(active_call, codec, &self.shutdown, until);
+        let mut call = CallStream::start(context, request, codec, form == ResponseForm::Json);
         // Most calls end with the first poll. A waker is not needed: a pending call is polled again at once.
-        match form.poll(&mut call, &mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(silent) => EventualResponse::Now(self.begin(call, form, silent)),
+        match call.poll_until_output(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(silent @ Some(_)) => EventualResponse::Now(self.begin(call, form, silent)),
+            Poll::Ready(None) => {
+                call.end_early(&self.shutdown, context, until);
+                EventualResponse::Now(self.begin(call, form, None))
+            }
             Poll::Pending => EventualResponse::later(async move {
-                call.end_after_grace(&self.shutdown, self.context.http_limits.grace);
-                let first = poll_fn(|cx| form.poll(&mut call, cx));
+                call.end_early(&self.shutdown, context, until);
+                let first = poll_fn(|cx| call.poll_until_output(cx));
                 let silent = match form {
                     ResponseForm::Json => first.await,
                     // The response begins before the client may take the connection for dead.
@@ -124,8 +116,6 @@ impl HttpEndpoint {
                 return response::ended(status, &outcome, reply);
             }
             call.end_with(&reply);
-        } else {
-            call.end_after_grace(&self.shutdown, self.context.http_limits.grace);
         }
         response::events(HttpBody::events(
             EventSource::Call(call),
@@ -139,17 +129,17 @@ impl HttpEndpoint {
         accept: AcceptHeader,
         scope: RequestExtensions,
     ) -> HttpResponse {
-        let replies =
+        let mut replies =
             MessageReplies::start(&self.context, Received::Batch(members), &mut |request| {
                 request.scope = scope.clone();
             });
         let form = self.form(accept, false);
-        let after_grace = Box::pin(self.shutdown.after_grace(self.context.http_limits.grace));
-        let mut stream = BatchStream { replies, pending: Vec::new(), after_grace };
+        replies.end_early(&self.shutdown, self.context.http_limits.grace);
+        let mut stream = BatchStream { replies, pending: Vec::new() };
         if form != ResponseForm::Events {
             // As for a single call, but without the timer, because batches are hardly used.
             loop {
-                match poll_fn(|cx| stream.poll_message(cx)).await {
+                match poll_fn(|cx| stream.replies.poll_message(cx)).await {
                     None => return response::status(202),
                     Some(reply) if reply.end => return response::json(200, reply.message),
                     Some(reply) if form == ResponseForm::Smart => {

@@ -8,19 +8,20 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     task::{Context, Poll, Waker},
+    time::Duration,
 };
 
-use wharf_model::{ActiveCall, Event, Outcome, Reply, Request};
+use wharf_model::{Outcome, Request};
 use wharf_wire::Codec;
 
 use crate::{
     ServerContext, Shutdown,
     server::{
+        call_driver::{CallDriver, CallStep, CallTransport},
         jsonl::{
             batch::BatchReplies,
-            client_requests::OpenClientRequests,
-            in_flight::{InFlight, shutting_down},
-            write_queue::{WriteQueue, reserve_for, yield_after},
+            in_flight::InFlight,
+            write_queue::{WriteQueue, yield_after},
         },
         limits::message_memory::MessageCharge,
     },
@@ -49,6 +50,16 @@ impl ConnectionState {
     }
 }
 
+impl CallTransport for ConnectionState {
+    fn in_flight(&self) -> Option<&InFlight> {
+        Some(&self.in_flight)
+    }
+
+    fn close(&self, out: &mut Vec<u8>) {
+        out.push(b'\n');
+    }
+}
+
 impl fmt::Debug for ConnectionState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ConnectionState")
@@ -60,10 +71,8 @@ impl fmt::Debug for ConnectionState {
 /// A call in flight.
 pub(crate) struct LineCall {
     shared: Arc<ConnectionState>,
-    active_call: ActiveCall,
-    codec: Codec,
+    driver: CallDriver,
     batch: Option<Arc<BatchReplies>>,
-    client_requests: OpenClientRequests,
     /// Set when the call becomes a task. Boxed, because most calls end in place.
     spawned: Option<Box<SpawnedCall>>,
 }
@@ -72,8 +81,6 @@ pub(crate) struct LineCall {
 struct SpawnedCall {
     /// Its number among the calls in flight.
     number: u64,
-    /// True if its reply is not written yet.
-    reply_pending: bool,
     /// Memory of a large message, counted until the call ends.
     _charge: Option<MessageCharge>,
 }
@@ -85,17 +92,8 @@ impl LineCall {
         codec: Codec,
         batch: Option<Arc<BatchReplies>>,
     ) -> Self {
-        let context = &shared.context;
-        let active_call =
-            ActiveCall::start(&*context.service, request, context.timer.clone(), context.deadlines);
-        LineCall {
-            shared,
-            active_call,
-            codec,
-            batch,
-            client_requests: OpenClientRequests::default(),
-            spawned: None,
-        }
+        let driver = CallDriver::start(&shared.context, request, codec, false);
+        LineCall { shared, driver, batch, spawned: None }
     }
 
     /// Polls the call in place. False if it is still pending.
@@ -104,16 +102,13 @@ impl LineCall {
         let mut cx = Context::from_waker(Waker::noop());
         let before = out.len();
         for _ in 0..MAX_EVENTS_IN_PLACE {
-            match self.active_call.poll_event(&mut cx) {
-                Poll::Ready(event) => {
-                    if self.write(event, out) {
-                        return true;
-                    }
-                    if out.len() - before >= MAX_BYTES_IN_PLACE {
-                        return false;
-                    }
+            match self.driver.poll_step(&mut cx, &*self.shared, out) {
+                Poll::Ready(CallStep::Ended(outcome)) => {
+                    self.end(&outcome, out);
+                    return true;
                 }
-                Poll::Pending => return false,
+                Poll::Ready(_) if out.len() - before < MAX_BYTES_IN_PLACE => {}
+                _ => return false,
             }
         }
         false
@@ -123,26 +118,32 @@ impl LineCall {
     /// `charge` until the call ends.
     pub(crate) fn spawn(mut self, held: usize, charge: Option<MessageCharge>) {
         let shared = self.shared.clone();
-        let id = (!self.codec.is_silent()).then(|| self.codec.id());
+        let codec = self.driver.codec();
+        let id = (!codec.is_silent()).then(|| codec.id());
         let listen = self.is_listen();
+        if listen {
+            // Other calls get the graceful shutdown timeout from the supervisor of the connection.
+            self.driver.end_early(&shared.closing, Duration::ZERO, None);
+        }
         shared.in_flight.insert(id, listen, held, |number| {
-            self.spawned =
-                Some(Box::new(SpawnedCall { number, reply_pending: true, _charge: charge }));
-            tokio::spawn(self.run(number)).abort_handle()
+            self.spawned = Some(Box::new(SpawnedCall { number, _charge: charge }));
+            self.driver.set_number(number);
+            tokio::spawn(self.run()).abort_handle()
         });
     }
 
-    async fn run(mut self, number: u64) {
+    async fn run(mut self) {
         let mut out = Vec::new();
         loop {
-            let event = self.next().await;
-            if matches!(event, Event::Done(_)) {
-                self.mark_replied();
-                if !self.shared.in_flight.finish(number) {
-                    return;
+            let step = poll_fn(|cx| self.driver.poll_step(cx, &*self.shared, &mut out)).await;
+            let done = match step {
+                CallStep::Cancelled => return,
+                CallStep::Ended(outcome) => {
+                    self.end(&outcome, &mut out);
+                    true
                 }
-            }
-            let done = self.write(event, &mut out);
+                _ => false,
+            };
             let length = out.len();
             // The call is not polled again before the queue has room (back-pressure on its
             // handler).
@@ -154,88 +155,31 @@ impl LineCall {
         }
     }
 
-    /// Marks the reply as written.
-    fn mark_replied(&mut self) {
-        if let Some(spawned) = &mut self.spawned {
-            spawned.reply_pending = false;
-        }
-    }
-
-    async fn next(&mut self) -> Event {
-        let listen = self.is_listen();
-        let event = poll_fn(|cx| self.active_call.poll_event(cx));
-        if !listen {
-            return event.await;
-        }
-        tokio::select! {
-            biased;
-            event = event => event,
-            () = self.shared.closing.stopped() => Event::Done(Reply::Listened.into()),
-        }
-    }
-
     pub(crate) fn is_listen(&self) -> bool {
-        self.codec.is_listen() || self.codec.is_silent()
+        self.driver.is_listen()
     }
 
-    /// Writes `event` to the client. True if it was the last one.
-    fn write(&mut self, event: Event, out: &mut Vec<u8>) -> bool {
-        match event {
-            Event::Notify(notification) => {
-                reserve_for(out, &notification);
-                if self.codec.notify(&notification, out) {
-                    out.push(b'\n');
-                }
-            }
-            Event::ClientRequest(id, ask) => {
-                let (in_flight, answers) =
-                    (&self.shared.in_flight, self.active_call.response_sender());
-                if self.client_requests.put(in_flight, answers, &self.codec, id, &ask, out) {
-                    out.push(b'\n');
-                }
-            }
-            Event::Withdraw(id) => {
-                let number = self.client_requests.close(&self.shared.in_flight, id);
-                self.withdraw(number, out);
-            }
-            Event::LetGo => {}
-            Event::Done(outcome) => {
-                if !self.client_requests.is_empty() {
-                    self.withdraw_all(out);
-                }
-                self.reply(&outcome, out);
-                return true;
-            }
-        }
-        false
+    /// Ends the call with its reply, after its open client requests.
+    fn end(&mut self, outcome: &Outcome, out: &mut Vec<u8>) {
+        while self.driver.withdraw_next(&*self.shared, out) {}
+        self.reply(outcome, out);
     }
 
     fn reply(&self, outcome: &Outcome, out: &mut Vec<u8>) {
-        if self.codec.is_silent() {
+        let codec = self.driver.codec();
+        if codec.is_silent() {
             return;
         }
         if let Some(batch) = &self.batch {
             let mut reply = Vec::new();
-            self.codec.encode(outcome, &mut reply);
+            codec.encode(outcome, &mut reply);
             return batch.add(&reply);
         }
-        self.codec.encode(outcome, out);
+        codec.encode(outcome, out);
         out.push(b'\n');
         // A subscription that failed needs no final message.
         let ended = matches!(outcome, Outcome::Complete(_));
-        if ended && self.codec.is_listen() && self.codec.write_listen_end(out) {
-            out.push(b'\n');
-        }
-    }
-
-    fn withdraw_all(&mut self, out: &mut Vec<u8>) {
-        let numbers = self.client_requests.close_all(&self.shared.in_flight);
-        self.withdraw(numbers, out);
-    }
-
-    fn withdraw(&self, numbers: impl IntoIterator<Item = u64>, out: &mut Vec<u8>) {
-        for number in numbers {
-            self.codec.withdraw(number, out);
+        if ended && codec.is_listen() && codec.write_listen_end(out) {
             out.push(b'\n');
         }
     }
@@ -246,7 +190,7 @@ impl LineCall {
 impl Drop for LineCall {
     fn drop(&mut self) {
         // Most calls end in place and have neither.
-        if self.spawned.is_some() || !self.client_requests.is_empty() {
+        if self.spawned.is_some() || self.driver.has_client_requests() {
             self.clean_up();
         }
     }
@@ -256,15 +200,9 @@ impl LineCall {
     #[cold]
     fn clean_up(&mut self) {
         let mut out = Vec::new();
-        if !self.client_requests.is_empty() {
-            self.withdraw_all(&mut out);
-        }
-        let in_flight = &self.shared.in_flight;
-        let replies_on_abort = |it: &SpawnedCall| {
-            it.reply_pending && in_flight.replies_on_abort() && in_flight.finish(it.number)
-        };
-        if self.spawned.as_deref().is_some_and(replies_on_abort) {
-            self.reply(&shutting_down().into(), &mut out);
+        while self.driver.withdraw_next(&*self.shared, &mut out) {}
+        if let Some(outcome) = self.driver.outcome_of_drop(&self.shared.in_flight) {
+            self.reply(&outcome, &mut out);
         }
         if !out.is_empty() {
             self.shared.output.push(&out);

@@ -2,7 +2,6 @@
 
 pub(crate) mod batch;
 pub(crate) mod call;
-pub(crate) mod client_requests;
 pub(crate) mod in_flight;
 pub(crate) mod reader;
 pub(crate) mod write_queue;

@@ -6,11 +6,9 @@ use std::{
     task::Poll,
 };
 
-use wharf_model::{
-    ActiveCall, Event, LiveSubscriptionFilter, Notification, RequestExtensions, SubscriptionFilter,
-};
-use wharf_wire::Codec;
+use wharf_model::{LiveSubscriptionFilter, Notification, RequestExtensions, SubscriptionFilter};
 
+use crate::server::call_driver::{CallDriver, CallStep, MessagesOnly};
 use crate::server::http::cluster::POLL_INTERVAL;
 use crate::server::http::session::live_session::Session;
 
@@ -18,7 +16,7 @@ use crate::server::http::session::live_session::Session;
 pub(crate) struct SessionSubscription {
     scope: RequestExtensions,
     /// None before the client is initialized, and after the service has ended the subscription.
-    active: Option<(ActiveCall, Codec)>,
+    active: Option<CallDriver>,
     /// Changes to report because the service cannot list those that were missed.
     assumed: VecDeque<Notification>,
     /// The session's filter, and the resource URIs it had when the subscription started.
@@ -35,18 +33,19 @@ impl SessionSubscription {
     pub(crate) async fn next(&mut self, session: &Session) -> Vec<u8> {
         loop {
             self.start(session);
-            let Some((active_call, codec)) = &mut self.active else {
+            let Some(active) = &mut self.active else {
                 // The caller starts over when the session changes.
                 std::future::pending::<()>().await;
                 continue;
             };
             let service = &session.common.context.service;
-            let event = match self.assumed.pop_front() {
-                Some(notification) => Event::Notify(notification),
+            let mut message = Vec::new();
+            let step = match self.assumed.pop_front() {
+                Some(notification) => active.notify(&notification, &MessagesOnly, &mut message),
                 None => {
                     poll_fn(|cx| {
                         let now = service.change_version();
-                        let polled = active_call.poll_event(cx);
+                        let polled = active.poll_step(cx, &MessagesOnly, &mut message);
                         if let (Poll::Pending, Some(now)) = (&polled, now) {
                             session.connection().mark_delivered_until(now);
                         }
@@ -55,17 +54,13 @@ impl SessionSubscription {
                     .await
                 }
             };
-            let mut message = Vec::new();
-            match event {
-                Event::Notify(notification) if codec.notify(&notification, &mut message) => {
-                    return message;
-                }
-                Event::ClientRequest(id, ask) => active_call.refuse(id, &ask),
-                Event::Done(_) => {
+            match step {
+                CallStep::Message | CallStep::Change => return message,
+                CallStep::Nothing | CallStep::ConnectionMayClose => {}
+                CallStep::Ended(_) | CallStep::Cancelled => {
                     self.active = None;
                     tokio::time::sleep(POLL_INTERVAL).await;
                 }
-                _ => {}
             }
         }
     }
@@ -87,9 +82,7 @@ impl SessionSubscription {
         let uris = |filter: &LiveSubscriptionFilter| filter.read(|filter| filter.uris.clone());
         self.filter_at_start = request.filter.clone().map(|filter| (filter.clone(), uris(&filter)));
         request.scope = self.scope.clone();
-        let timer = context.timer.clone();
-        let active_call = ActiveCall::start(&*context.service, request, timer, context.deadlines);
-        self.active = Some((active_call, codec));
+        self.active = Some(CallDriver::start(context, request, codec, false));
     }
 
     fn has_filter_grown(&self) -> bool {

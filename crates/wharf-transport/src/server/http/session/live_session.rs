@@ -15,18 +15,11 @@ use tokio::time::{Instant, timeout};
 use wharf_model::{Caller, Principal, RequestExtensions};
 use wharf_wire::Connection;
 
-use crate::server::http::session::{
-    cluster::{event_writer::EventWriter, record::SessionRecord},
-    event_log::EventLog,
-    replay_budget::ReplayBudget,
-};
+use crate::server::http::session::{SessionKind, event_log::EventLog, replay_budget::ReplayBudget};
 use crate::{
     ServerContext, Shutdown,
-    server::{
-        http::{HttpLimits, session::id},
-        jsonl::in_flight::InFlight,
-        limits::fair_eviction::SlotUse,
-    },
+    server::{http::HttpLimits, jsonl::in_flight::InFlight, limits::fair_eviction::SlotUse},
+    task_set::TaskSet,
 };
 
 /// Number of ended streams that a session keeps for replay.
@@ -38,6 +31,8 @@ pub(crate) const SESSION_STREAM: u64 = 0;
 pub(crate) struct SessionContext {
     pub(crate) context: Arc<ServerContext>,
     pub(crate) limits: HttpLimits,
+    /// Weak, because the tasks hold their sessions.
+    pub(crate) tasks: Weak<TaskSet>,
     pub(crate) shutdown: Shutdown,
     pub(crate) replay_budget: ReplayBudget,
     started: Instant,
@@ -47,12 +42,14 @@ impl SessionContext {
     pub(crate) fn new(
         context: Arc<ServerContext>,
         limits: HttpLimits,
+        tasks: &Arc<TaskSet>,
         shutdown: Shutdown,
     ) -> Arc<Self> {
         let replay_budget = ReplayBudget::new(limits.replay_total, limits.replay_time);
         Arc::new(SessionContext {
             context,
             limits,
+            tasks: Arc::downgrade(tasks),
             shutdown,
             replay_budget,
             started: Instant::now(),
@@ -71,8 +68,7 @@ pub(crate) struct Session {
     /// The caller that opened the session.
     pub(crate) caller: Caller,
     connection: Mutex<Connection>,
-    /// The session's record in the store, if several processes serve it.
-    pub(crate) shared_record: Option<Box<SessionRecord>>,
+    pub(crate) kind: Box<dyn SessionKind>,
     /// True if the client's revision allows priming events, and closing a stream before its end.
     pub(crate) polls: bool,
     /// Allocated with the first call that does not end at once, or with the first stream.
@@ -115,13 +111,13 @@ impl Session {
         common: Arc<SessionContext>,
         mut connection: Connection,
         caller: Caller,
-        shared_record: Option<SessionRecord>,
+        kind: Box<dyn SessionKind>,
     ) -> Arc<Self> {
         connection.count_as(&caller);
         Arc::new(Session {
             caller,
             client_info_bytes: u32::try_from(connection.kept()).unwrap_or(u32::MAX),
-            shared_record: shared_record.map(Box::new),
+            kind,
             polls: connection.polls(),
             connection: Mutex::new(connection),
             active: OnceLock::new(),
@@ -176,13 +172,6 @@ impl Session {
         self.established.store(true, Ordering::Release);
     }
 
-    /// Records a use, so that the expiry of the session's record is extended.
-    pub(crate) fn touch(&self) {
-        if let Some(shared_record) = &self.shared_record {
-            shared_record.mark_used();
-        }
-    }
-
     /// Returns true while a request, a call or a response uses the session.
     pub(crate) fn is_in_use(&self) -> bool {
         self.guards.load(Ordering::Acquire) > 0
@@ -215,25 +204,23 @@ impl Session {
         drop(streams);
         // Before the calls are aborted, because they would send cancellations of their client requests.
         session_stream.iter().chain(call_streams.values()).for_each(|log| log.close());
-        self.in_flight().abort_all();
-        if let Some(shared_record) = &self.shared_record {
-            shared_record.wake_readers();
-        }
+        self.calls().abort_all();
+        self.kind.on_end();
     }
 
     /// Ends the session's stream and its client requests on shutdown: neither ends by itself.
     pub(crate) fn shut_down(&self) {
         self.session_stream().end(None);
-        self.in_flight().close();
+        self.calls().close();
     }
 
     /// Returns the calls in flight, if there was ever one.
-    pub(crate) fn in_flight_calls(&self) -> Option<&InFlight> {
+    pub(crate) fn calls_if_any(&self) -> Option<&InFlight> {
         self.active.get().map(|active| &active.in_flight)
     }
 
     /// Returns the table of calls in flight, and creates it if needed.
-    pub(crate) fn in_flight(&self) -> &InFlight {
+    pub(crate) fn calls(&self) -> &InFlight {
         &self.active().in_flight
     }
 
@@ -241,15 +228,8 @@ impl Session {
     pub(crate) fn open_stream(self: &Arc<Self>) -> Arc<EventLog> {
         let mut streams = self.streams();
         streams.newest += 1;
-        // Other processes open streams of this session too, and no two may have the same number.
-        let number = match &self.shared_record {
-            Some(_) => id::random_number().unwrap_or(streams.newest),
-            None => streams.newest,
-        };
-        let writer = self
-            .shared_record
-            .as_ref()
-            .map(|shared_record| EventWriter::new(self, shared_record, number));
+        let number = self.kind.stream_number(streams.newest);
+        let writer = self.kind.event_writer(self, number);
         let session = Arc::downgrade(self);
         let log = EventLog::new(number, self.common.clone(), &self.caller, writer, session);
         streams.call_streams.insert(log.number, log.clone());
@@ -321,7 +301,7 @@ impl Session {
             streams.call_streams.shrink_to_fit();
             streams.ended_streams.shrink_to_fit();
             drop(streams);
-            self.in_flight().shrink();
+            self.calls().shrink();
         }
     }
 
@@ -346,7 +326,10 @@ impl Session {
     /// Deletes the stored events of the streams that this process wrote, because the session has ended.
     pub(crate) fn delete_stored_streams(&self) {
         let call_streams: Vec<_> = self.streams().call_streams.values().cloned().collect();
-        call_streams.iter().filter_map(|log| log.writer()).for_each(EventWriter::delete_stored);
+        call_streams
+            .iter()
+            .filter_map(|log| log.writer())
+            .for_each(|writer| writer.delete_stored());
     }
 
     fn streams(&self) -> MutexGuard<'_, SessionStreams> {
@@ -355,8 +338,7 @@ impl Session {
 
     fn active(&self) -> &ActiveState {
         self.active.get_or_init(|| {
-            let first =
-                self.shared_record.as_ref().map_or(0, |it| it.cluster.first_request_number());
+            let first = self.kind.first_request_number();
             Box::new(ActiveState {
                 in_flight: InFlight::with_first_request(first),
                 ..ActiveState::default()

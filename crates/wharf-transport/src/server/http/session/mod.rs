@@ -57,221 +57,167 @@ pub(crate) mod event_log;
 pub(crate) mod get_stream;
 pub(crate) mod id;
 pub(crate) mod live_session;
+pub(crate) mod local;
 pub(crate) mod post;
 pub(crate) mod replay_budget;
 pub(crate) mod stream_reader;
 pub(crate) mod table;
 
 use std::{
-    future::poll_fn,
-    sync::{Arc, Mutex, Once},
+    future::{Future, poll_fn},
+    pin::Pin,
+    sync::Arc,
     task::{Context, Poll, Waker},
 };
 
 use bytes::Bytes;
 use http::HeaderValue;
-use wharf_model::{ActiveCall, Caller, Error, Outcome, Request, RequestExtensions};
+use wharf_model::{Caller, Error, Outcome, Request, RequestExtensions};
 use wharf_wire::{Codec, Connection, HeaderField, Received};
 
 use crate::server::http::session::{
-    live_session::{Session, SessionContext, SessionGuard},
-    table::{FindError, SessionTable},
+    cluster::event_writer::EventWriter,
+    live_session::{Session, SessionGuard},
+    table::FindError,
 };
-use crate::{ServerContext, Shutdown, server::jsonl::in_flight::overloaded};
-use crate::{
-    server::http::{
-        HttpLimits,
-        call_stream::CallStream,
-        cluster::Cluster,
-        request_checks,
-        request_checks::check_version,
+use crate::server::{
+    call_driver::CallDriver,
+    http::{
         request_headers::RequestHeaders,
         response,
         response::{EventualResponse, HttpResponse},
     },
-    task_set::TaskSet,
+    jsonl::in_flight::overloaded,
 };
 
 pub(crate) use crate::server::http::session::{
-    cluster::stored_stream_reader::StoredStreamReader, stream_reader::StreamReader,
+    cluster::{sessions::SharedSessions, stored_stream_reader::StoredStreamReader},
+    live_session::SessionContext,
+    local::LocalSessions,
+    stream_reader::StreamReader,
 };
 
 /// Header that carries the session id.
 const SESSION_ID_HEADER: &str = "mcp-session-id";
 
-/// Legacy sessions of one endpoint.
-pub(crate) struct SessionManager {
-    common: Arc<SessionContext>,
-    tasks: Arc<TaskSet>,
-    table: Mutex<SessionTable>,
-    /// The processes that serve the same sessions, if the stores are shared.
-    cluster: Option<Arc<Cluster>>,
-    /// Completed when this process subscribes to the bus of the cluster.
-    joined_cluster: Once,
-}
-
-impl SessionManager {
-    pub(crate) fn new(
-        context: Arc<ServerContext>,
-        limits: HttpLimits,
-        tasks: Arc<TaskSet>,
-        shutdown: Shutdown,
-        cluster: Option<Arc<Cluster>>,
-    ) -> Arc<Self> {
-        let common = SessionContext::new(context, limits, shutdown);
-        let table = Mutex::new(SessionTable::new(&common.limits));
-        Arc::new(SessionManager { common, tasks, table, cluster, joined_cluster: Once::new() })
-    }
-
+/// Legacy sessions of one endpoint: `LocalSessions`, or `SharedSessions` where several processes serve them. Which one
+/// is decided when the endpoint is built.
+pub(crate) trait Sessions: Send + Sync {
     /// Handles a POST without the headers of a modern revision.
-    pub(crate) fn post<'a>(
-        self: &'a Arc<Self>,
+    fn post<'a>(
+        &'a self,
         parsed: &'a RequestHeaders<'_>,
         message: Bytes,
         scope: RequestExtensions,
-    ) -> EventualResponse<'a> {
-        if parsed.session == HeaderField::Absent {
-            return EventualResponse::later(self.open(parsed, message, scope));
-        }
-        if let Some(cluster) = &self.cluster {
-            return EventualResponse::later(self.post_shared(cluster, parsed, message, scope));
-        }
-        match self.find_session(parsed, &scope) {
-            Ok(guard) => self.receive(guard, parsed, message, scope),
-            Err(refusal) => EventualResponse::Now(*refusal),
-        }
-    }
+    ) -> EventualResponse<'a>;
 
     /// Handles GET: opens the session's stream, or resumes one of its streams.
-    pub(crate) async fn get(
-        self: &Arc<Self>,
-        parsed: &RequestHeaders<'_>,
+    fn get<'a>(
+        &'a self,
+        parsed: &'a RequestHeaders<'_>,
         scope: RequestExtensions,
-    ) -> HttpResponse {
-        if let Some(refusal) = request_checks::check_session_get(parsed) {
-            return refusal;
-        }
-        if let Some(cluster) = &self.cluster {
-            let reply = async {
-                let guard = self.check_and_find_shared(cluster, parsed, &scope).await?;
-                self.get_shared(guard, parsed, scope).await
-            };
-            return reply.await.unwrap_or_else(|refusal| *refusal);
-        }
-        let guard = match check_version(parsed, &self.common.context.wire)
-            .and_then(|()| self.find_session(parsed, &scope))
-        {
-            Ok(guard) => guard,
-            Err(refusal) => return *refusal,
-        };
-        let own = guard.session_stream();
-        let listening = self.start_listen(guard.session(), &scope, true);
-        match parsed.last_event {
-            HeaderField::Absent => match (StreamReader::attach(guard, own), listening) {
-                (Some(stream_reader), Ok(())) => post::stream(stream_reader),
-                (Some(_), Err(error)) => post::listen_refused(&error),
-                (None, _) => response::refuse(
-                    409,
-                    "The session's stream is already open: close it first, or resume it with Last-Event-ID",
-                ),
-            },
-            last => {
-                let named = last.one().and_then(stream_reader::parse);
-                match named.and_then(|(stream, event)| StreamReader::resume(guard, stream, event)) {
-                    Some(stream_reader) => post::events(stream_reader),
-                    None => unknown_event(),
-                }
-            }
-        }
-    }
+    ) -> EventualResponse<'a>;
 
     /// Handles DELETE: ends a session.
-    pub(crate) async fn delete(
-        self: &Arc<Self>,
-        parsed: &RequestHeaders<'_>,
+    fn delete<'a>(
+        &'a self,
+        parsed: &'a RequestHeaders<'_>,
         scope: RequestExtensions,
-    ) -> HttpResponse {
-        if let Some(cluster) = &self.cluster {
-            let reply = async {
-                let guard = self.check_and_find_shared(cluster, parsed, &scope).await?;
-                self.delete_shared(&guard).await
-            };
-            return reply.await.unwrap_or_else(|refusal| *refusal);
-        }
-        match check_version(parsed, &self.common.context.wire).and_then(|()| session_name(parsed)) {
-            Ok(name) if self.remove(name, &scope) => response::status(204),
-            Ok(_) => SessionManager::not_found(),
-            Err(refusal) => *refusal,
-        }
-    }
+    ) -> EventualResponse<'a>;
 
-    fn find_session(
+    /// Creates a session for a client that has sent `initialize`, and stores it under a new id.
+    fn store(
         &self,
-        parsed: &RequestHeaders<'_>,
+        connection: Connection,
+        opener: Caller,
+    ) -> Pin<Box<dyn Future<Output = Result<StoredSession, Error>> + Send + '_>>;
+}
+
+/// Differences between the kinds of session: one in the memory of this process (`LocalSession`), and one that several
+/// processes share through a store (`Arc<SessionRecord>`).
+pub(crate) trait SessionKind: Send + Sync {
+    /// First number of the client requests that this process sends.
+    fn first_request_number(&self) -> u64;
+
+    /// Returns the number of a new call stream, unique in the session, whose `newest`th one in this process it is.
+    fn stream_number(&self, newest: u64) -> u64;
+
+    /// Returns the writer that stores the events of a call stream, if they are stored.
+    fn event_writer(&self, session: &Arc<Session>, number: u64) -> Option<EventWriter>;
+
+    /// Starts the session's subscription to changes if it is due. Fails if it may be retried later.
+    fn start_listen(
+        &self,
+        session: &Arc<Session>,
         scope: &RequestExtensions,
-    ) -> Result<SessionGuard, Box<HttpResponse>> {
-        let guard = self.find(session_name(parsed)?, scope).map_err(find_error_response)?;
-        guard.set_principal(scope);
-        Ok(guard)
-    }
+        has_session_stream: bool,
+    ) -> Result<(), Box<Error>>;
 
-    /// Response 404: the session never existed, has ended or belongs to another principal. All three look the
-    /// same.
-    fn not_found() -> HttpResponse {
-        response::refuse(404, "There is no such session: send `initialize` without Mcp-Session-Id")
-    }
+    /// Returns a stream of one reply, for a client that accepts only events.
+    fn one_event(&self, guard: &SessionGuard, reply: Vec<u8>) -> HttpResponse;
 
-    /// Handles a message without a session id, which may be `initialize`.
-    async fn open(
-        self: &Arc<Self>,
-        parsed: &RequestHeaders<'_>,
-        message: Bytes,
-        scope: RequestExtensions,
-    ) -> HttpResponse {
-        let mut connection = Connection::new(self.common.context.wire.clone());
-        match connection.receive_http(message, &parsed.message) {
-            Received::Call(mut request, codec) => {
-                let opener = Caller::of(&scope);
-                request.scope = scope;
-                let (call, outcome) = self.run(request, codec).await;
-                let mut reply = Vec::new();
-                let status = call.codec().encode(&outcome, &mut reply);
-                if !connection.is_open() {
-                    return response::ended(status, &outcome, reply);
-                }
-                if let Some(cluster) = &self.cluster {
-                    return match self.open_shared(cluster, &connection, opener).await {
-                        Ok((session, id)) => session_opened(session, &id, parsed, reply),
-                        Err(error) => post::refuse(call.codec(), error),
-                    };
-                }
-                let session = Session::new(self.common.clone(), connection, opener, None);
-                match self.insert(&session) {
-                    Some(id) => session_opened(session, &id, parsed, reply),
-                    None => post::refuse(call.codec(), too_many_sessions()),
-                }
-            }
-            Received::Reply(reply, status) => response::json(status, reply),
-            _ => response::status(202),
-        }
-    }
+    /// Saves the session's subscriptions, in the background.
+    fn save(&self, session: &Arc<Session>);
 
+    /// Called when the session has ended.
+    fn on_end(&self);
+}
+
+/// A new session with its id.
+pub(crate) struct StoredSession {
+    session: Arc<Session>,
+    id: String,
+}
+
+impl SessionContext {
     /// Runs a call to its end. The call is cancelled if the client disconnects first.
-    async fn run(&self, request: Request, codec: Codec) -> (CallStream, Outcome) {
-        let context = &self.common.context;
-        let active_call =
-            ActiveCall::start(&*context.service, request, context.timer.clone(), context.deadlines);
-        let mut call = CallStream::new(active_call, codec, &self.common.shutdown, None);
+    async fn run(&self, request: Request, codec: Codec) -> (CallDriver, Outcome) {
+        let mut call = CallDriver::start(&self.context, request, codec, true);
         // A waker is not needed: a pending call is polled again at once.
-        let first = call.poll_end(&mut Context::from_waker(Waker::noop()));
+        let first = call.poll_outcome(&mut Context::from_waker(Waker::noop()));
         let outcome = match first {
             Poll::Ready(outcome) => outcome,
             Poll::Pending => {
-                call.end_after_grace(&self.common.shutdown, self.common.limits.grace);
-                poll_fn(|cx| call.poll_end(cx)).await
+                call.end_early(&self.shutdown, self.limits.grace, None);
+                poll_fn(|cx| call.poll_outcome(cx)).await
             }
         };
         (call, outcome)
+    }
+}
+
+/// Response 404: the session never existed, has ended or belongs to another principal. All three look the
+/// same.
+fn not_found() -> HttpResponse {
+    response::refuse(404, "There is no such session: send `initialize` without Mcp-Session-Id")
+}
+
+/// Handles a message without a session id, which may be `initialize`.
+async fn open(
+    sessions: &dyn Sessions,
+    common: &SessionContext,
+    parsed: &RequestHeaders<'_>,
+    message: Bytes,
+    scope: RequestExtensions,
+) -> HttpResponse {
+    let mut connection = Connection::new(common.context.wire.clone());
+    match connection.receive_http(message, &parsed.message) {
+        Received::Call(mut request, codec) => {
+            let opener = Caller::of(&scope);
+            request.scope = scope;
+            let (call, outcome) = common.run(request, codec).await;
+            let mut reply = Vec::new();
+            let status = call.codec().encode(&outcome, &mut reply);
+            if !connection.is_open() {
+                return response::ended(status, &outcome, reply);
+            }
+            match sessions.store(connection, opener).await {
+                Ok(stored) => session_opened(stored, parsed, reply),
+                Err(error) => post::refuse(call.codec(), error),
+            }
+        }
+        Received::Reply(reply, status) => response::json(status, reply),
+        _ => response::status(202),
     }
 }
 
@@ -296,7 +242,7 @@ fn session_name<'a>(parsed: &RequestHeaders<'a>) -> Result<&'a [u8], Box<HttpRes
 /// Returns the response to a request whose session cannot be used.
 fn find_error_response(error: FindError) -> Box<HttpResponse> {
     Box::new(match error {
-        FindError::NotFound => SessionManager::not_found(),
+        FindError::NotFound => not_found(),
         FindError::TableFull => response::busy(TABLE_FULL),
     })
 }
@@ -306,16 +252,15 @@ fn unknown_event() -> HttpResponse {
 }
 
 fn session_opened(
-    session: Arc<Session>,
-    id: &str,
+    StoredSession { session, id }: StoredSession,
     parsed: &RequestHeaders<'_>,
     reply: Vec<u8>,
 ) -> HttpResponse {
     let mut reply = match parsed.accept.json {
         true => response::json(200, reply),
-        false => post::one_event(&SessionGuard::new(session), reply),
+        false => session.kind.one_event(&SessionGuard::new(session.clone()), reply),
     };
-    if let Ok(id) = HeaderValue::from_str(id) {
+    if let Ok(id) = HeaderValue::from_str(&id) {
         reply.headers_mut().insert(SESSION_ID_HEADER, id);
     }
     reply

@@ -5,24 +5,23 @@ use std::{
     sync::Arc,
 };
 
-use bytes::Bytes;
 use tokio::time::timeout;
-use wharf_model::{Error, Event, Outcome, Request, RequestExtensions};
-use wharf_wire::{Codec, Received, sse};
+use wharf_model::{Error, Outcome, Request, RequestExtensions};
+use wharf_wire::{Codec, Received};
 
 use crate::server::http::session::{
-    SessionManager,
     call::{ReplyCollector, StartedCall},
-    cluster::record::SessionRecord,
     event_log::{FirstEvent, ReplyStatus},
     live_session::{Session, SessionGuard},
+    not_found,
     stream_reader::StreamReader,
 };
 use crate::server::{
+    call_driver::CallStep,
     http::{
         HttpBody,
         cluster::{STORE_UNAVAILABLE, StoreUnavailable},
-        request_headers::{AcceptHeader, RequestHeaders},
+        request_headers::AcceptHeader,
         response,
         response::{EventualResponse, HttpResponse},
         response_body::EventSource,
@@ -38,128 +37,107 @@ pub(super) struct PostContext {
     pub(super) length: usize,
 }
 
-impl SessionManager {
-    /// Handles a message posted to a session.
-    pub(crate) fn receive(
-        &self,
-        guard: SessionGuard,
-        parsed: &RequestHeaders<'_>,
-        message: Bytes,
-        scope: RequestExtensions,
-    ) -> EventualResponse<'static> {
-        let (accept, length) = (parsed.accept, message.len());
-        // A statement of its own, so that the connection is unlocked before the message is handled.
-        let received = guard.connection().receive_http(message, &parsed.message);
-        self.handle_received(PostContext { guard, scope, accept, length }, received)
-    }
-
+impl PostContext {
     /// Handles a decoded message of a session.
-    pub(super) fn handle_received(
-        &self,
-        post: PostContext,
-        received: Received,
-    ) -> EventualResponse<'static> {
+    pub(super) fn handle(self, received: Received) -> EventualResponse<'static> {
         match received {
-            Received::Call(request, codec) if !codec.is_silent() => self.call(post, request, codec),
-            Received::Reply(reply, status) => {
-                match self.start_listen(post.guard.session(), &post.scope, false) {
-                    Ok(()) => post.after_listen_start(post.complete_reply(reply, status)),
-                    Err(error) => EventualResponse::Now(listen_refused(&error)),
-                }
-            }
-            Received::Batch(members) => self.batch(post, members),
+            Received::Call(request, codec) if !codec.is_silent() => self.call(request, codec),
+            Received::Reply(reply, status) => match self.start_listen(false) {
+                Ok(()) => self.after_listen_start(self.complete_reply(reply, status)),
+                Err(error) => EventualResponse::Now(listen_refused(&error)),
+            },
+            Received::Batch(members) => self.batch(members),
             other => {
-                self.handle_one_way(&post, other);
-                post.after_listen_start(response::status(202))
+                self.handle_one_way(other);
+                self.after_listen_start(response::status(202))
             }
         }
     }
 
-    fn call(
-        &self,
-        mut post: PostContext,
-        request: Request,
-        codec: Codec,
-    ) -> EventualResponse<'static> {
-        if let Err(error) = check_admission(&post.guard, &codec) {
+    /// Starts the session's subscription if it is due.
+    fn start_listen(&self, has_session_stream: bool) -> Result<(), Box<Error>> {
+        let session = self.guard.session();
+        session.kind.start_listen(session, &self.scope, has_session_stream)
+    }
+
+    fn call(mut self, request: Request, codec: Codec) -> EventualResponse<'static> {
+        if let Err(error) = check_admission(&self.guard, &codec) {
             return EventualResponse::Now(refuse(&codec, error));
         }
         if codec.may_become_task() {
             // The subscription delivers the task's status notifications. If it cannot start now, the client
             // still polls the task.
-            let _ = self.start_listen(post.guard.session(), &post.scope, false);
+            let _ = self.start_listen(false);
         }
-        let scope = std::mem::take(&mut post.scope);
-        let started = StartedCall::new(&post.guard, request, codec, scope);
-        if let Some(Event::Done(outcome)) = &started.first {
+        let scope = std::mem::take(&mut self.scope);
+        let quiet = !self.accept.events;
+        let started = StartedCall::new(&self.guard, request, codec, scope, quiet);
+        if let Some(CallStep::Ended(outcome)) = &started.first {
             let mut reply = Vec::new();
-            let status = started.codec.encode(outcome, &mut reply);
+            let status = started.codec().encode(outcome, &mut reply);
             if matches!(outcome, Outcome::Task(_)) {
-                SessionRecord::save_in_background(post.guard.session());
+                self.guard.kind.save(self.guard.session());
             }
             // The status of the HTTP response can only be set without a stream.
-            return EventualResponse::Now(match post.accept.json || status != 200 {
+            return EventualResponse::Now(match self.accept.json || status != 200 {
                 true => response::ended(status, outcome, reply),
-                false => one_event(&post.guard, reply),
+                false => self.guard.kind.one_event(&self.guard, reply),
             });
         }
-        let collector = post.collector(false);
-        collector.expect_reply(&started.codec);
-        let following = post.follow(&collector);
-        started.spawn(&collector, post.length, &self.tasks);
+        let collector = self.collector(false);
+        collector.expect_reply(started.codec());
+        let following = self.follow(&collector);
+        started.spawn(collector, self.length);
         EventualResponse::later(following)
     }
 
-    fn batch(&self, post: PostContext, members: Vec<Received>) -> EventualResponse<'static> {
-        let collector = post.collector(true);
-        let following = post.follow(&collector);
+    fn batch(self, members: Vec<Received>) -> EventualResponse<'static> {
+        let collector = self.collector(true);
+        let following = self.follow(&collector);
         let mut due = false;
         for member in members {
-            due |= self.batch_member(&post, &collector, member);
+            due |= self.batch_member(&collector, member);
         }
         if !due {
-            post.guard.remove_stream(collector.log.number);
-            return post.after_listen_start(response::status(202));
+            self.guard.remove_stream(collector.log.number);
+            return self.after_listen_start(response::status(202));
         }
-        collector.hold(post.length);
-        EventualResponse::later(after(post.guard.listen_starting(), following))
+        collector.hold(self.length);
+        collector.release();
+        EventualResponse::later(after(self.guard.listen_starting(), following))
     }
 
     /// Handles one member of a batch. True if it has a reply.
-    fn batch_member(
-        &self,
-        post: &PostContext,
-        collector: &Arc<ReplyCollector>,
-        member: Received,
-    ) -> bool {
+    fn batch_member(&self, collector: &Arc<ReplyCollector>, member: Received) -> bool {
         let reply = |text: Vec<u8>| collector.add(text, ReplyStatus { status: 200, refused: None });
         match member {
             Received::Call(request, codec) if !codec.is_silent() => {
                 let full = if collector.is_full() { Err(overloaded()) } else { Ok(()) };
-                if let Err(error) = full.and_then(|()| check_admission(&post.guard, &codec)) {
+                if let Err(error) = full.and_then(|()| check_admission(&self.guard, &codec)) {
                     let mut refusal = Vec::new();
                     codec.refuse(&error, &mut refusal);
                     reply(refusal);
                     return true;
                 }
-                let started = StartedCall::new(&post.guard, request, codec, post.scope.clone());
-                collector.expect_reply(&started.codec);
-                if let Some(Event::Done(outcome)) = &started.first {
+                let (scope, quiet) = (self.scope.clone(), !self.accept.events);
+                let started = StartedCall::new(&self.guard, request, codec, scope, quiet);
+                collector.expect_reply(started.codec());
+                if let Some(CallStep::Ended(outcome)) = &started.first {
                     let mut text = Vec::new();
-                    started.codec.encode(outcome, &mut text);
+                    started.codec().encode(outcome, &mut text);
                     reply(text);
                 } else {
                     // The collector counts the whole batch, because any of its calls keeps the message.
-                    started.spawn(collector, 0, &self.tasks);
+                    started.spawn(collector.clone(), 0);
                 }
             }
             Received::Reply(text, _) => {
                 // A subscription that cannot start now is retried with the next message or the next GET.
-                let _ = self.start_listen(post.guard.session(), &post.scope, false);
+                let _ = self.start_listen(false);
                 reply(text);
             }
             other => {
-                self.handle_one_way(post, other);
+                self.handle_one_way(other);
                 return false;
             }
         }
@@ -167,21 +145,21 @@ impl SessionManager {
     }
 
     /// Handles a message without a reply: a response, a cancellation or a notification.
-    fn handle_one_way(&self, post: &PostContext, received: Received) {
-        let session = post.guard.session();
-        match (received, session.in_flight_calls()) {
+    fn handle_one_way(&self, received: Received) {
+        let session = self.guard.session();
+        match (received, session.calls_if_any()) {
             (Received::Answer(number, answer), Some(calls)) => calls.answer(number, answer),
             (Received::Cancel(id), Some(calls)) => calls.cancel(&id),
             (Received::Call(request, codec), _) => {
-                match self.common.context.service.change_version() {
+                match session.common.context.service.change_version() {
                     Some(now) => {
                         session.connection().postpone_listen(now);
-                        let _ =
-                            self.start_listen(session, &post.scope, session.has_session_stream());
+                        let _ = self.start_listen(session.has_session_stream());
                     }
                     None => {
-                        let started = StartedCall::new(session, request, codec, post.scope.clone());
-                        started.spawn_listen(session, &self.tasks);
+                        let scope = self.scope.clone();
+                        let started = StartedCall::new(session, request, codec, scope, false);
+                        started.spawn_listen(session);
                     }
                 }
             }
@@ -190,44 +168,8 @@ impl SessionManager {
         }
     }
 
-    /// Starts the session's subscription to changes if it is due. It is deferred until the client subscribes or
-    /// opens the stream, because most idle sessions never read it. Fails if it may be retried later.
-    pub(super) fn start_listen(
-        &self,
-        session: &Arc<Session>,
-        scope: &RequestExtensions,
-        has_session_stream: bool,
-    ) -> Result<(), Box<Error>> {
-        // In a cluster, the reader of its stream runs the subscription.
-        if session.shared_record.is_some() {
-            return Ok(());
-        }
-        // Locked while the subscription starts: a `resources/subscribe` that arrives meanwhile must not be
-        // answered before updates are delivered.
-        let mut connection = session.connection();
-        let Some((request, codec)) = connection.due_listen(has_session_stream) else {
-            return Ok(());
-        };
-        let since = request.since;
-        let mut started = StartedCall::new(session, request, codec, scope.clone());
-        match (started.first.take(), since) {
-            (Some(Event::Done(Outcome::Failed(error))), Some(since))
-                if error.kind.is_retryable() =>
-            {
-                connection.postpone_listen(since);
-                return Err(error);
-            }
-            (None, _) => started.start_guard = Some(session.mark_listen_starting()),
-            (first, _) => started.first = first,
-        }
-        started.spawn_listen(session, &self.tasks);
-        Ok(())
-    }
-}
-
-impl PostContext {
     fn collector(&self, batch: bool) -> Arc<ReplyCollector> {
-        ReplyCollector::new(self.guard.session(), batch, !self.accept.events)
+        ReplyCollector::new(self.guard.session(), batch)
     }
 
     /// Sends a complete reply. If the session's subscription is being started, it waits for that: the reply may
@@ -244,7 +186,7 @@ impl PostContext {
         if self.accept.json || status != 200 {
             return response::json(status, reply);
         }
-        one_event(&self.guard, reply)
+        self.guard.kind.one_event(&self.guard, reply)
     }
 
     /// Returns the response of a call: JSON if the reply is the only message, else a stream of events.
@@ -257,10 +199,10 @@ impl PostContext {
         // Before the call runs on, so that back-pressure applies from its first message.
         let stream_reader = StreamReader::attach(guard.clone(), log);
         async move {
-            let Some(stream_reader) = stream_reader else { return SessionManager::not_found() };
+            let Some(stream_reader) = stream_reader else { return not_found() };
             match first(&stream_reader, accept).await {
                 FirstEvent::Message => stored_stream(stream_reader, batch).await,
-                FirstEvent::Nothing if guard.is_ended() => SessionManager::not_found(),
+                FirstEvent::Nothing if guard.is_ended() => not_found(),
                 FirstEvent::Nothing if accept.events => response::events(HttpBody::empty()),
                 FirstEvent::Nothing => response::status(202),
                 FirstEvent::Reply(ReplyStatus { status: 200, .. }) if !accept.json => {
@@ -270,7 +212,7 @@ impl PostContext {
                     let reply = stream_reader.into_reply();
                     // The session ended just now and discarded the reply.
                     if reply.is_empty() {
-                        return SessionManager::not_found();
+                        return not_found();
                     }
                     let mut reply = response::json(reply_status.status, reply);
                     if let Some(error) = reply_status.refused {
@@ -324,20 +266,6 @@ pub(crate) fn events(stream_reader: StreamReader) -> HttpResponse {
     response::events(HttpBody::events(EventSource::Session(stream_reader), every))
 }
 
-/// Returns a stream of one reply, for a client that accepts only events.
-pub(crate) fn one_event(guard: &SessionGuard, reply: Vec<u8>) -> HttpResponse {
-    if guard.shared_record.is_some() {
-        // The event is complete in the response, so it is never resumed and not stored.
-        let mut event = Vec::new();
-        sse::event(&mut event, None, &reply);
-        return response::events(HttpBody::whole(event));
-    }
-    let collector = ReplyCollector::new(guard.session(), false, false);
-    let stream_reader = StreamReader::attach(guard.clone(), collector.log.clone());
-    collector.add(reply, ReplyStatus { status: 200, refused: None });
-    stream_reader.map_or_else(SessionManager::not_found, stream)
-}
-
 /// Response 503: the session's subscription was refused; the client may retry.
 pub(crate) fn listen_refused(error: &Error) -> HttpResponse {
     let mut reply = response::refuse(503, "Too many subscriptions: try again later");
@@ -347,7 +275,7 @@ pub(crate) fn listen_refused(error: &Error) -> HttpResponse {
 
 /// Checks that the request id is free and that the limits allow another call.
 fn check_admission(session: &Session, codec: &Codec) -> Result<(), Error> {
-    let Some(in_flight) = session.in_flight_calls().filter(|it| !it.is_empty()) else {
+    let Some(in_flight) = session.calls_if_any().filter(|it| !it.is_empty()) else {
         return Ok(());
     };
     if in_flight.has_id_of(codec) {

@@ -2,7 +2,8 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, MutexGuard, PoisonError, Weak},
+    ops::Deref,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::Duration,
 };
 
@@ -13,9 +14,8 @@ use wharf_model::{LogThrottle, RequestExtensions};
 use crate::server::http::{
     HttpLimits,
     session::{
-        SessionManager,
         id::random_id,
-        live_session::{Session, SessionGuard},
+        live_session::{Session, SessionContext, SessionGuard},
     },
 };
 use crate::{
@@ -40,8 +40,8 @@ pub(crate) type SessionKey = [u8; 32];
 /// established ones have separate slots, so neither kind is evicted for the other: a client has time to end its
 /// handshake, and `initialize` requests alone evict no session in use. A session whose handshake ends moves to the
 /// established slots, where it evicts another one if they are full.
-pub(crate) struct SessionTable {
-    sessions: HashMap<SessionKey, Arc<Session>, RandomState>,
+pub(crate) struct SessionTable<S> {
+    sessions: HashMap<SessionKey, S, RandomState>,
     established: SlotTable<SessionKey>,
     /// The limit is that of both kinds, so handshakes may use what established sessions leave.
     handshakes: SlotTable<SessionKey>,
@@ -59,15 +59,37 @@ pub(crate) enum FindError {
 }
 
 /// Result of adding a session to the slots of its kind.
-struct Admission {
+struct Admission<S> {
     is_admitted: bool,
     /// Sessions that were evicted for it.
-    evicted: Vec<Arc<Session>>,
+    evicted: Vec<S>,
 }
 
-impl SessionManager {
+/// Session as the table has it: alone, or with what belongs to its kind.
+pub(crate) trait TableEntry:
+    Clone + Deref<Target = Session> + Send + Sync + 'static
+{
+    /// Marks the session as in use.
+    fn guard(&self) -> SessionGuard;
+
+    /// Called after each removal of expired sessions.
+    fn after_sweep(table: &Arc<SessionManager<Self>>);
+}
+
+/// Sessions of one endpoint in this process.
+pub(crate) struct SessionManager<S: TableEntry> {
+    pub(super) common: Arc<SessionContext>,
+    table: Mutex<SessionTable<S>>,
+}
+
+impl<S: TableEntry> SessionManager<S> {
+    pub(super) fn new(common: Arc<SessionContext>) -> Arc<Self> {
+        let table = Mutex::new(SessionTable::new(&common.limits));
+        Arc::new(SessionManager { common, table })
+    }
+
     /// Inserts a session under a new random id. None if the table is full of sessions in use.
-    pub(crate) fn insert(self: &Arc<Self>, session: &Arc<Session>) -> Option<String> {
+    pub(crate) fn insert(self: &Arc<Self>, session: &S) -> Option<String> {
         let name = random_id()?;
         let id = session_key(name.as_bytes())?;
         self.admit(id, session).map(|_| name)
@@ -75,11 +97,7 @@ impl SessionManager {
 
     /// Inserts a session, or returns the one that another request inserted under this key. None if the table is
     /// full of sessions in use.
-    pub(super) fn admit(
-        self: &Arc<Self>,
-        id: SessionKey,
-        session: &Arc<Session>,
-    ) -> Option<Arc<Session>> {
+    pub(super) fn admit(self: &Arc<Self>, id: SessionKey, session: &S) -> Option<S> {
         let mut table = self.lock();
         if let Some(known) = table.sessions.get(&id) {
             return Some(known.clone());
@@ -94,9 +112,9 @@ impl SessionManager {
             sweep = !std::mem::replace(&mut table.is_swept, true);
         }
         drop(table);
-        if sweep {
+        if let Some(tasks) = self.common.tasks.upgrade().filter(|_| sweep) {
             let sweeping = sweep_loop(Arc::downgrade(self), self.common.shutdown.clone());
-            self.tasks.spawn(sweeping);
+            tasks.spawn(sweeping);
         }
         admission.finish(session).then(|| session.clone())
     }
@@ -123,19 +141,19 @@ impl SessionManager {
 
     /// Finds a session in this process by the digest of its id. True if it was idle here for so long that it
     /// may have expired in the store.
-    pub(super) fn find_local(&self, id: &SessionKey) -> Option<(SessionGuard, bool)> {
+    pub(super) fn find_local(&self, id: &SessionKey) -> Option<(S, SessionGuard, bool)> {
         let table = self.lock();
         let session = table.sessions.get(id)?;
         let idle = session.is_expired();
-        Some((SessionGuard::new(session.clone()), idle))
+        Some((session.clone(), session.guard(), idle))
     }
 
     /// Finds a session in this process by its key in the store.
-    pub(super) fn local_by_key(&self, key: &str) -> Option<Arc<Session>> {
+    pub(super) fn local_by_key(&self, key: &str) -> Option<S> {
         self.lock().sessions.get(&decode_key(key)?).cloned()
     }
 
-    pub(super) fn all_local(&self) -> Vec<Arc<Session>> {
+    pub(super) fn all_local(&self) -> Vec<S> {
         self.lock().sessions.values().cloned().collect()
     }
 
@@ -159,7 +177,7 @@ impl SessionManager {
         let session = table.sessions.get(&id).filter(|session| session.belongs_to(scope));
         let session = session.ok_or(FindError::NotFound)?;
         if !session.is_expired() {
-            let guard = SessionGuard::new(session.clone());
+            let guard = session.guard();
             drop(table);
             if !guard.is_established() {
                 self.establish(&id, &guard)?;
@@ -192,14 +210,9 @@ impl SessionManager {
         let evicted = table.expired();
         table.is_swept = !table.sessions.is_empty();
         let is_swept = table.is_swept;
-        let held = if self.cluster.is_some() {
-            table.sessions.values().cloned().collect()
-        } else {
-            Vec::new()
-        };
         drop(table);
         evicted.iter().for_each(|session| session.end());
-        self.save_uses(held);
+        S::after_sweep(self);
         is_swept
     }
 
@@ -212,20 +225,20 @@ impl SessionManager {
         sessions.iter().for_each(|session| session.shut_down());
     }
 
-    fn lock(&self) -> MutexGuard<'_, SessionTable> {
+    fn lock(&self) -> MutexGuard<'_, SessionTable<S>> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Calls and stream readers hold sessions without the table, so dropping the table ends the sessions.
-impl Drop for SessionManager {
+impl<S: TableEntry> Drop for SessionManager<S> {
     fn drop(&mut self) {
         let table = self.table.get_mut().unwrap_or_else(PoisonError::into_inner);
         table.sessions.values().for_each(|session| session.end());
     }
 }
 
-impl SessionTable {
+impl<S: TableEntry> SessionTable<S> {
     /// Creates a table with the capacity that the limits give.
     pub(super) fn new(limits: &HttpLimits) -> Self {
         let unit = limits.session_unit();
@@ -239,13 +252,13 @@ impl SessionTable {
         }
     }
 
-    fn expired(&mut self) -> Vec<Arc<Session>> {
+    fn expired(&mut self) -> Vec<S> {
         let expired = self.sessions.iter().filter(|(_, it)| it.is_expired());
         let expired: Vec<_> = expired.map(|(id, _)| *id).collect();
         expired.iter().filter_map(|id| self.remove_key(id)).collect()
     }
 
-    fn remove_key(&mut self, id: &SessionKey) -> Option<Arc<Session>> {
+    fn remove_key(&mut self, id: &SessionKey) -> Option<S> {
         let session = self.sessions.remove(id)?;
         let sessions = &self.sessions;
         match session.is_established() {
@@ -264,7 +277,7 @@ impl SessionTable {
     }
 
     /// Adds a session to the established ones. The longest idle ones are evicted if they are full.
-    fn add_established(&mut self, id: SessionKey, session: &Session, now: u64) -> Admission {
+    fn add_established(&mut self, id: SessionKey, session: &Session, now: u64) -> Admission<S> {
         let (units, mut evicted) = (session.units(), Vec::new());
         while !self.established.has_room(units)
             && let Some(victim) = self.established_victim(session, now)
@@ -279,7 +292,7 @@ impl SessionTable {
     }
 
     /// Adds a session in the handshake. Older handshakes are evicted if the table is full.
-    fn add_handshake(&mut self, id: SessionKey, session: &Session, now: u64) -> Admission {
+    fn add_handshake(&mut self, id: SessionKey, session: &Session, now: u64) -> Admission<S> {
         let (units, mut evicted) = (session.units(), Vec::new());
         // Without an established session to evict, the client is refused now instead of at its next request.
         let can_end =
@@ -309,7 +322,7 @@ impl SessionTable {
     }
 }
 
-impl Admission {
+impl<S: TableEntry> Admission<S> {
     /// Ends the evicted sessions, without the lock of the table. Returns true if `session` was admitted.
     fn finish(self, session: &Session) -> bool {
         log_full_table(session, self.evicted.len(), self.is_admitted);
@@ -319,8 +332,8 @@ impl Admission {
 }
 
 /// Use of the slot of a session in the handshake. It is gone once the handshake has ended.
-fn handshake_use(
-    sessions: &HashMap<SessionKey, Arc<Session>, RandomState>,
+fn handshake_use<S: TableEntry>(
+    sessions: &HashMap<SessionKey, S, RandomState>,
     id: &SessionKey,
 ) -> SlotUse {
     let session = sessions.get(id).filter(|session| !session.is_established());
@@ -340,7 +353,7 @@ fn log_full_table(session: &Session, evicted: usize, is_admitted: bool) {
 }
 
 /// Removes expired sessions at intervals, until the table is empty or the server stops.
-async fn sweep_loop(sessions: Weak<SessionManager>, shutdown: Shutdown) {
+async fn sweep_loop<S: TableEntry>(sessions: Weak<SessionManager<S>>, shutdown: Shutdown) {
     let [least, most] = SWEEP_INTERVALS;
     loop {
         let Some(idle) = sessions.upgrade().map(|it| it.common.limits.session_idle) else { return };

@@ -83,7 +83,7 @@ impl EventWriter {
 
     /// Cancels the calls of a stream that cannot be stored.
     pub(crate) fn cancel_calls(&self, session: &Session) {
-        lock(&self.calls).iter().for_each(|id| session.in_flight().cancel(id));
+        lock(&self.calls).iter().for_each(|id| session.calls().cancel(id));
     }
 
     /// Deletes the stored events, if there are any. If this fails, they expire by their TTL.

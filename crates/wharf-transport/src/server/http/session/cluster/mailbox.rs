@@ -15,9 +15,12 @@ use crate::server::http::cluster::{
     ALL_NODES, BusReceiver, Cluster, ClusterMessage, POLL_INTERVAL, StoreUnavailable,
 };
 use crate::server::http::session::{
-    SessionManager,
-    cluster::record::{SessionRecord, SessionStoreError},
-    live_session::{Session, SessionGuard},
+    cluster::{
+        record::{SessionRecord, SessionStoreError},
+        sessions::SharedSession,
+    },
+    live_session::SessionGuard,
+    table::SessionManager,
 };
 
 /// Retention of a mailbox. It must exceed the interval at which the owner polls it.
@@ -31,10 +34,9 @@ const RENEW_INTERVAL: Duration = POLL_INTERVAL.saturating_mul(3);
 /// Number of mails in one read.
 const READ_BATCH_SIZE: usize = 64;
 
-impl SessionManager {
+impl SessionManager<SharedSession> {
     /// Forwards responses and cancellations that concern other processes. Leaves everything else in `received`.
     pub(crate) async fn forward(
-        &self,
         guard: &SessionGuard,
         shared_record: &SessionRecord,
         received: &mut Received,
@@ -56,7 +58,7 @@ impl SessionManager {
                     }
                 }
                 Received::Cancel(id)
-                    if !guard.in_flight_calls().is_some_and(|calls| calls.contains_id(id)) =>
+                    if !guard.calls_if_any().is_some_and(|calls| calls.contains_id(id)) =>
                 {
                     cancel_elsewhere(shared_record, id).await?;
                 }
@@ -84,32 +86,27 @@ impl SessionManager {
     fn dispatch(&self, cluster: &Arc<Cluster>, message: ClusterMessage<'_>) {
         match message {
             ClusterMessage::SessionChanged { key, version } => {
-                if let Some((session, shared_record)) =
-                    self.local_by_key(key).as_ref().and_then(with_record)
-                    && shared_record.on_changed(version)
+                if let Some(shared) = self.local_by_key(key)
+                    && shared.record.on_changed(version)
                 {
-                    refresh_in_use(cluster, vec![session.clone()]);
+                    refresh_in_use(cluster, vec![shared]);
                 }
             }
             ClusterMessage::SessionEnded { key } => {
                 self.remove_ended(key);
             }
             ClusterMessage::ReaderMoved { key, stream, node, ticket } => {
-                if let Some((session, shared_record)) =
-                    self.local_by_key(key).as_ref().and_then(with_record)
-                {
+                if let Some(shared) = self.local_by_key(key) {
                     let elsewhere =
-                        shared_record.on_reader_moved(stream, ticket) && node != cluster.node;
-                    if let Some(log) = session.stream(stream).filter(|_| elsewhere) {
+                        shared.record.on_reader_moved(stream, ticket) && node != cluster.node;
+                    if let Some(log) = shared.stream(stream).filter(|_| elsewhere) {
                         log.detach_for_store();
                     }
                 }
             }
             ClusterMessage::StreamGrew { key, stream } => {
-                if let Some((_, shared_record)) =
-                    self.local_by_key(key).as_ref().and_then(with_record)
-                {
-                    shared_record.on_stream_grew(stream);
+                if let Some(shared) = self.local_by_key(key) {
+                    shared.record.on_stream_grew(stream);
                 }
             }
             ClusterMessage::MailArrived { node } if [cluster.node, ALL_NODES].contains(&node) => {
@@ -118,10 +115,7 @@ impl SessionManager {
             ClusterMessage::MessagesLost => {
                 cluster.mail_arrived.notify_one();
                 let sessions = self.all_local();
-                sessions
-                    .iter()
-                    .filter_map(with_record)
-                    .for_each(|(_, shared_record)| shared_record.mark_stale());
+                sessions.iter().for_each(|shared| shared.record.mark_stale());
                 refresh_in_use(cluster, sessions);
             }
             ClusterMessage::MailArrived { .. } => {}
@@ -171,7 +165,7 @@ impl SessionManager {
         let Some(session) = self.local_by_key(key) else { return };
         let message = Bytes::copy_from_slice(message.as_bytes());
         let received = session.connection().receive(message);
-        match (received, session.in_flight_calls()) {
+        match (received, session.calls_if_any()) {
             (Received::Answer(number, answer), Some(calls)) => calls.answer(number, answer),
             (Received::Cancel(id), Some(calls)) => calls.cancel(&id),
             _ => {}
@@ -179,23 +173,17 @@ impl SessionManager {
     }
 }
 
-/// Returns the session with its shared record, if it has one.
-fn with_record(session: &Arc<Session>) -> Option<(&Arc<Session>, &SessionRecord)> {
-    session.shared_record.as_deref().map(|shared_record| (session, shared_record))
-}
-
 /// Refreshes sessions in use that another process changed. Idle sessions are refreshed on their next use.
-fn refresh_in_use(cluster: &Arc<Cluster>, mut sessions: Vec<Arc<Session>>) {
+fn refresh_in_use(cluster: &Arc<Cluster>, mut sessions: Vec<SharedSession>) {
     sessions.retain(|session| session.is_in_use());
     if sessions.is_empty() {
         return;
     }
     cluster.spawn(async move {
         for session in sessions {
-            let Some(shared_record) = &session.shared_record else { continue };
-            match shared_record.refresh_or_mark_stale(&session).await {
+            match session.record.refresh_or_mark_stale(&session).await {
                 Err(SessionStoreError::Gone) => session.end(),
-                _ => shared_record.wake_readers(),
+                _ => session.record.wake_readers(),
             }
         }
     });

@@ -10,11 +10,21 @@ use std::{
 
 use bytes::Bytes;
 use tokio::sync::{Mutex as AsyncMutex, Notify};
-use wharf_model::{ChangeVersion, Record, Service};
-use wharf_wire::{Connection, McpHeaders, Received};
+use wharf_model::{ChangeVersion, Error, Record, RequestExtensions, Service};
+use wharf_wire::{Connection, McpHeaders, Received, sse};
 
-use crate::server::http::cluster::{Cluster, ClusterMessage, StoreUnavailable};
-use crate::server::http::session::live_session::{SESSION_STREAM, Session};
+use crate::server::http::session::{
+    SessionKind,
+    cluster::event_writer::EventWriter,
+    id::random_number,
+    live_session::{SESSION_STREAM, Session, SessionGuard},
+};
+use crate::server::http::{
+    HttpBody,
+    cluster::{Cluster, ClusterMessage, StoreUnavailable},
+    response,
+    response::HttpResponse,
+};
 
 /// Number of attempts of a compare-and-swap.
 const MAX_SWAP_ATTEMPTS: usize = 16;
@@ -78,8 +88,8 @@ impl From<StoreUnavailable> for SessionStoreError {
 }
 
 impl SessionRecord {
-    pub(crate) fn new(cluster: Arc<Cluster>, record: Record) -> Self {
-        SessionRecord {
+    pub(crate) fn new(cluster: Arc<Cluster>, record: Record) -> Arc<Self> {
+        Arc::new(SessionRecord {
             cluster,
             key: record.id.clone(),
             version: AtomicU64::new(record.version),
@@ -87,7 +97,7 @@ impl SessionRecord {
             stale: AtomicBool::new(false),
             used: AtomicBool::new(false),
             readers: Mutex::default(),
-        }
+        })
     }
 
     /// Returns the key of a stream in the store.
@@ -174,17 +184,6 @@ impl SessionRecord {
             defer_listen(connection, &mut received, service);
         });
         updated.await.map(|()| received)
-    }
-
-    /// Saves the session's subscriptions for the other processes, in the background.
-    pub(crate) fn save_in_background(session: &Arc<Session>) {
-        let Some(shared_record) = &session.shared_record else { return };
-        let shared = session.clone();
-        shared_record.cluster.spawn(async move {
-            if let Some(shared_record) = &shared.shared_record {
-                let _ = shared_record.update(&shared, |_| {}).await;
-            }
-        });
     }
 
     /// Edits the session and stores it with compare-and-swap, with retries.
@@ -290,6 +289,50 @@ impl SessionRecord {
             .await;
         let _ = self.cluster.publish(&ClusterMessage::SessionEnded { key: &self.key }).await;
         Ok(removed)
+    }
+}
+
+/// Kind of a session that is shared.
+impl SessionKind for Arc<SessionRecord> {
+    fn first_request_number(&self) -> u64 {
+        self.cluster.first_request_number()
+    }
+
+    /// Other processes open streams of the session too, and no two may have the same number.
+    fn stream_number(&self, newest: u64) -> u64 {
+        random_number().unwrap_or(newest)
+    }
+
+    fn event_writer(&self, session: &Arc<Session>, number: u64) -> Option<EventWriter> {
+        Some(EventWriter::new(session, self, number))
+    }
+
+    /// The reader of the session's stream runs the subscription.
+    fn start_listen(
+        &self,
+        _: &Arc<Session>,
+        _: &RequestExtensions,
+        _: bool,
+    ) -> Result<(), Box<Error>> {
+        Ok(())
+    }
+
+    /// The event is complete in the response, so it is never resumed and not stored.
+    fn one_event(&self, _: &SessionGuard, reply: Vec<u8>) -> HttpResponse {
+        let mut event = Vec::new();
+        sse::event(&mut event, None, &reply);
+        response::events(HttpBody::whole(event))
+    }
+
+    fn save(&self, session: &Arc<Session>) {
+        let (shared_record, session) = (self.clone(), session.clone());
+        self.cluster.spawn(async move {
+            let _ = shared_record.update(&session, |_| {}).await;
+        });
+    }
+
+    fn on_end(&self) {
+        self.wake_readers();
     }
 }
 

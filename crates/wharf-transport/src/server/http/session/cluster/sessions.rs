@@ -1,24 +1,30 @@
 //! Sessions that several processes serve. Each process keeps those in memory that it served recently.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    future::Future,
+    ops::Deref,
+    pin::Pin,
+    sync::{Arc, Once},
+    time::Duration,
+};
 
 use bytes::Bytes;
 use wharf_model::{Caller, Error, Record, RequestExtensions};
 use wharf_wire::{Connection, HeaderField};
 
 use crate::server::http::session::{
-    SessionManager,
+    Sessions, StoredSession,
     cluster::{
         record::{EXPIRY_SLACK, SessionRecord, SessionStoreError},
         stored_stream_reader::StoredStreamReader,
     },
-    find_error_response, live_session,
-    live_session::{SESSION_STREAM, Session, SessionGuard},
-    post,
+    find_error_response,
+    live_session::{self, SESSION_STREAM, Session, SessionContext, SessionGuard},
+    not_found, open, post,
     post::PostContext,
     session_name, stream_reader,
     stream_reader::StreamReader,
-    table::FindError,
+    table::{FindError, SessionManager, TableEntry},
     too_many_sessions, unknown_event,
 };
 use crate::server::{
@@ -45,16 +51,119 @@ const GROUP_MARK: char = '~';
 
 type SessionResult<T> = Result<T, Box<HttpResponse>>;
 
-impl SessionManager {
-    /// Stores a session that was opened here, so that every process finds it, and gives it an id.
-    pub(crate) async fn open_shared(
-        self: &Arc<Self>,
-        cluster: &Arc<Cluster>,
-        connection: &Connection,
+/// Sessions of an endpoint that several processes serve.
+pub(crate) struct SharedSessions {
+    table: Arc<SessionManager<SharedSession>>,
+    cluster: Arc<Cluster>,
+    /// Completed when this process subscribes to the bus of the cluster.
+    joined_cluster: Once,
+}
+
+/// One of them, with its record in the store.
+#[derive(Clone)]
+pub(crate) struct SharedSession {
+    session: Arc<Session>,
+    pub(crate) record: Arc<SessionRecord>,
+}
+
+/// Session in use, with its record in the store.
+pub(crate) struct SharedGuard {
+    pub(crate) guard: SessionGuard,
+    pub(crate) record: Arc<SessionRecord>,
+}
+
+impl Deref for SharedSession {
+    type Target = Session;
+
+    fn deref(&self) -> &Session {
+        &self.session
+    }
+}
+
+impl TableEntry for SharedSession {
+    fn guard(&self) -> SessionGuard {
+        SessionGuard::new(self.session.clone())
+    }
+
+    /// Extends the expiry of used sessions in the store, and removes those that have ended there.
+    fn after_sweep(table: &Arc<SessionManager<Self>>) {
+        let sessions = table.all_local();
+        let Some(cluster) = sessions.first().map(|first| first.record.cluster.clone()) else {
+            return;
+        };
+        let (table, idle) = (Arc::downgrade(table), table.common.limits.session_idle);
+        cluster.spawn(async move {
+            for session in sessions {
+                let record = &session.record;
+                if session.is_in_use() {
+                    record.mark_used();
+                }
+                if record.touch(&session, idle).await == Err(SessionStoreError::Gone)
+                    && let Some(table) = table.upgrade()
+                {
+                    table.remove_ended(&record.key);
+                }
+            }
+        });
+    }
+}
+
+impl Sessions for SharedSessions {
+    fn post<'a>(
+        &'a self,
+        parsed: &'a RequestHeaders<'_>,
+        message: Bytes,
+        scope: RequestExtensions,
+    ) -> EventualResponse<'a> {
+        if parsed.session == HeaderField::Absent {
+            return EventualResponse::later(open(self, &self.table.common, parsed, message, scope));
+        }
+        EventualResponse::later(async move {
+            match self.receive(parsed, message, scope).await {
+                Ok(response) => response.ready().await,
+                Err(refusal) => *refusal,
+            }
+        })
+    }
+
+    fn get<'a>(
+        &'a self,
+        parsed: &'a RequestHeaders<'_>,
+        scope: RequestExtensions,
+    ) -> EventualResponse<'a> {
+        EventualResponse::later(async move {
+            self.stream(parsed, scope).await.unwrap_or_else(|refusal| *refusal)
+        })
+    }
+
+    fn delete<'a>(
+        &'a self,
+        parsed: &'a RequestHeaders<'_>,
+        scope: RequestExtensions,
+    ) -> EventualResponse<'a> {
+        EventualResponse::later(async move {
+            self.end(parsed, &scope).await.unwrap_or_else(|refusal| *refusal)
+        })
+    }
+
+    fn store(
+        &self,
+        connection: Connection,
         opener: Caller,
-    ) -> Result<(Arc<Session>, String), Error> {
-        self.join_cluster(cluster);
-        let limits = &self.common.limits;
+    ) -> Pin<Box<dyn Future<Output = Result<StoredSession, Error>> + Send + '_>> {
+        Box::pin(self.insert(connection, opener))
+    }
+}
+
+impl SharedSessions {
+    pub(crate) fn new(common: Arc<SessionContext>, cluster: Arc<Cluster>) -> Self {
+        SharedSessions { table: SessionManager::new(common), cluster, joined_cluster: Once::new() }
+    }
+
+    /// Stores a session that was opened here, so that every process finds it, and gives it an id.
+    async fn insert(&self, connection: Connection, opener: Caller) -> Result<StoredSession, Error> {
+        self.join_cluster();
+        let (cluster, limits) = (&self.cluster, &self.table.common.limits);
         let name = random_id().ok_or_else(overloaded)?;
         let id = digest(name.as_bytes());
         let sessions = &cluster.stores.sessions;
@@ -75,92 +184,73 @@ impl SessionManager {
         if !inserted.map_err(StoreUnavailable::error)? {
             return Err(too_many_sessions());
         }
-        let session = self.restore(cluster, record.version(1), opener);
-        let session = session.and_then(|session| self.admit(id, &session));
-        let session = session.ok_or_else(too_many_sessions)?;
-        Ok((session, name))
+        let session = self.restore(record.version(1), opener);
+        let shared = session.and_then(|session| self.table.admit(id, &session));
+        let SharedSession { session, .. } = shared.ok_or_else(too_many_sessions)?;
+        Ok(StoredSession { session, id: name })
     }
 
     /// Creates a session from its record in the store.
-    fn restore(
-        &self,
-        cluster: &Arc<Cluster>,
-        record: Record,
-        opener: Caller,
-    ) -> Option<Arc<Session>> {
-        let wire = self.common.context.wire.clone();
-        let connection = Connection::restored(wire, &record.body, &record.id)?;
-        let shared_record = SessionRecord::new(cluster.clone(), record);
-        Some(Session::new(self.common.clone(), connection, opener, Some(shared_record)))
-    }
-
-    /// Finds the session of a GET or DELETE for its owner, after checking the protocol version.
-    pub(crate) async fn check_and_find_shared(
-        self: &Arc<Self>,
-        cluster: &Arc<Cluster>,
-        parsed: &RequestHeaders<'_>,
-        scope: &RequestExtensions,
-    ) -> SessionResult<SessionGuard> {
-        check_version(parsed, &self.common.context.wire)?;
-        self.find_shared_session(cluster, parsed, scope).await
+    fn restore(&self, record: Record, opener: Caller) -> Option<SharedSession> {
+        let common = &self.table.common;
+        let connection =
+            Connection::restored(common.context.wire.clone(), &record.body, &record.id)?;
+        let record = SessionRecord::new(self.cluster.clone(), record);
+        let kind = Box::new(record.clone());
+        let session = Session::new(common.clone(), connection, opener, kind);
+        Some(SharedSession { session, record })
     }
 
     /// Finds the session of a request for its owner.
-    async fn find_shared_session(
-        self: &Arc<Self>,
-        cluster: &Arc<Cluster>,
+    async fn find(
+        &self,
         parsed: &RequestHeaders<'_>,
         scope: &RequestExtensions,
-    ) -> SessionResult<SessionGuard> {
-        self.join_cluster(cluster);
+    ) -> SessionResult<SharedGuard> {
+        self.join_cluster();
         let name = session_name(parsed)?;
         if name.len() != 32 {
-            return Err(Box::new(SessionManager::not_found()));
+            return Err(Box::new(not_found()));
         }
         let id = digest(name);
-        let guard = self.load_shared(cluster, id, scope).await.map_err(error_response)?;
+        let shared = self.load(id, scope).await.map_err(error_response)?;
+        let SharedGuard { guard, record } = &shared;
         if !guard.is_established() {
             // Also if it was evicted here just now: the store has it still.
             let full = |_| find_error_response(FindError::TableFull);
-            self.establish(&id, &guard).map_err(full)?;
+            self.table.establish(&id, guard).map_err(full)?;
         }
-        guard.touch();
+        record.mark_used();
         guard.set_principal(scope);
-        Ok(guard)
+        Ok(shared)
     }
 
-    async fn load_shared(
-        self: &Arc<Self>,
-        cluster: &Arc<Cluster>,
+    async fn load(
+        &self,
         id: [u8; 32],
         scope: &RequestExtensions,
-    ) -> Result<SessionGuard, SessionStoreError> {
-        if let Some((guard, idle)) = self.find_local(&id) {
+    ) -> Result<SharedGuard, SessionStoreError> {
+        if let Some((SharedSession { record, .. }, guard, idle)) = self.table.find_local(&id) {
             if !guard.belongs_to(scope) {
                 return Err(SessionStoreError::Gone);
             }
-            if let Some(shared_record) =
-                guard.shared_record.as_ref().filter(|it| idle || it.is_stale())
-            {
-                self.remove_if_gone(
-                    shared_record,
-                    shared_record.refresh_or_mark_stale(&guard).await,
-                )?;
+            if idle || record.is_stale() {
+                self.remove_if_gone(&record, record.refresh_or_mark_stale(&guard).await)?;
             }
-            return Ok(guard);
+            return Ok(SharedGuard { guard, record });
         }
+        let cluster = &self.cluster;
         let record = cluster.store_call(cluster.stores.sessions.load(&hex(&id))).await?;
         let caller = live_session::principal(scope);
         let is_theirs = |record: &Record| is_owner(caller, &record.owner);
         let record = record.filter(is_theirs).ok_or(SessionStoreError::Gone)?;
-        let session =
-            self.restore(cluster, record, Caller::of(scope)).ok_or(SessionStoreError::Gone)?;
+        let session = self.restore(record, Caller::of(scope)).ok_or(SessionStoreError::Gone)?;
         // This request ends its handshake, if another process has not.
         session.set_established();
-        let guard =
-            SessionGuard::new(self.admit(id, &session).ok_or(SessionStoreError::Contended)?);
+        let shared = self.table.admit(id, &session).ok_or(SessionStoreError::Contended)?;
+        let guard = shared.guard();
         match (guard.belongs_to(scope), guard.is_ended()) {
-            (true, false) => Ok(guard),
+            (true, false) => Ok(SharedGuard { guard, record: shared.record }),
             // The session was evicted at once.
             (true, true) => Err(SessionStoreError::Contended),
             (false, _) => Err(SessionStoreError::Gone),
@@ -168,64 +258,43 @@ impl SessionManager {
     }
 
     /// Removes a session that another process has ended.
-    fn remove_if_gone(
+    fn remove_if_gone<T>(
         &self,
-        shared_record: &SessionRecord,
-        loaded: Result<(), SessionStoreError>,
-    ) -> Result<(), SessionStoreError> {
-        if loaded == Err(SessionStoreError::Gone) {
-            self.remove_ended(&shared_record.key);
-        }
-        loaded
+        record: &SessionRecord,
+        loaded: Result<T, SessionStoreError>,
+    ) -> Result<T, SessionStoreError> {
+        loaded.inspect_err(|error| {
+            if *error == SessionStoreError::Gone {
+                self.table.remove_ended(&record.key);
+            }
+        })
     }
 
     /// Handles a message posted to a session.
-    pub(crate) async fn post_shared(
-        self: &Arc<Self>,
-        cluster: &Arc<Cluster>,
-        parsed: &RequestHeaders<'_>,
-        message: Bytes,
-        scope: RequestExtensions,
-    ) -> HttpResponse {
-        let posted = self.take_shared(cluster, parsed, message, scope).await;
-        match posted {
-            Ok(EventualResponse::Now(reply)) => reply,
-            Ok(EventualResponse::Later(reply)) => reply.await,
-            Err(error_response) => *error_response,
-        }
-    }
-
-    async fn take_shared(
-        self: &Arc<Self>,
-        cluster: &Arc<Cluster>,
+    async fn receive(
+        &self,
         parsed: &RequestHeaders<'_>,
         message: Bytes,
         scope: RequestExtensions,
     ) -> SessionResult<EventualResponse<'static>> {
-        let guard = self.find_shared_session(cluster, parsed, &scope).await?;
+        let SharedGuard { guard, record } = self.find(parsed, &scope).await?;
         let (accept, length) = (parsed.accept, message.len());
-        let Some(shared_record) = &guard.shared_record else {
-            return Err(Box::new(SessionManager::not_found()));
-        };
-        let received = shared_record.receive(&guard, message, &parsed.message).await;
-        let mut received = received.map_err(|error| {
-            if error == SessionStoreError::Gone {
-                self.remove_ended(&shared_record.key);
-            }
-            error_response(error)
-        })?;
-        let forwarded = self.forward(&guard, shared_record, &mut received).await;
+        let received = record.receive(&guard, message, &parsed.message).await;
+        let mut received = self.remove_if_gone(&record, received).map_err(error_response)?;
+        let forwarded = SessionManager::forward(&guard, &record, &mut received).await;
         forwarded.map_err(|unavailable| error_response(unavailable.into()))?;
-        Ok(self.handle_received(PostContext { guard, scope, accept, length }, received))
+        Ok(PostContext { guard, scope, accept, length }.handle(received))
     }
 
     /// Opens the session's stream, or resumes one of its streams, from memory or from the store.
-    pub(crate) async fn get_shared(
+    async fn stream(
         &self,
-        guard: SessionGuard,
         parsed: &RequestHeaders<'_>,
         scope: RequestExtensions,
     ) -> SessionResult<HttpResponse> {
+        check_version(parsed, &self.table.common.context.wire)?;
+        let shared = self.find(parsed, &scope).await?;
+        let SharedGuard { guard, record } = &shared;
         let (stream, after) = match parsed.last_event {
             HeaderField::Absent => (SESSION_STREAM, None),
             last => {
@@ -234,22 +303,18 @@ impl SessionManager {
                 (stream, Some(event))
             }
         };
-        if let (Some(after), Some(shared_record)) =
-            (after.filter(|_| stream != SESSION_STREAM), &guard.shared_record)
+        if let Some(after) = after.filter(|_| stream != SESSION_STREAM)
             && let Some(stream_reader) = StreamReader::resume(guard.clone(), stream, after)
         {
-            let reader = shared_record.register_reader(stream, true).await;
+            let reader = record.register_reader(stream, true).await;
             let reader = reader.map_err(|unavailable| error_response(unavailable.into()))?;
             return Ok(post::events(stream_reader.with_registration(reader)));
         }
-        if let Some(shared_record) =
-            guard.shared_record.as_ref().filter(|_| stream == SESSION_STREAM)
-        {
+        if stream == SESSION_STREAM {
             // Applies subscriptions that another process stored just now.
-            self.remove_if_gone(shared_record, shared_record.refresh(&guard).await)
-                .map_err(error_response)?;
+            self.remove_if_gone(record, record.refresh(guard).await).map_err(error_response)?;
         }
-        let stored = StoredStreamReader::open(guard, stream, after, scope).await;
+        let stored = StoredStreamReader::open(shared, stream, after, scope).await;
         match stored.map_err(|unavailable| error_response(unavailable.into()))? {
             Some(stored) => {
                 let every = stored.keep_alive();
@@ -260,50 +325,33 @@ impl SessionManager {
     }
 
     /// Ends a session in every process.
-    pub(crate) async fn delete_shared(&self, guard: &SessionGuard) -> SessionResult<HttpResponse> {
-        let Some(shared_record) = &guard.shared_record else {
-            return Ok(SessionManager::not_found());
-        };
-        let removed = shared_record
-            .remove()
-            .await
-            .map_err(|unavailable| error_response(unavailable.into()))?;
-        self.remove_ended(&shared_record.key);
-        Ok(if removed { response::status(204) } else { SessionManager::not_found() })
-    }
-
-    /// Extends the expiry of used sessions in the store, and removes those that have ended there.
-    pub(crate) fn save_uses(self: &Arc<Self>, sessions: Vec<Arc<Session>>) {
-        let Some(cluster) = self.cluster.clone().filter(|_| !sessions.is_empty()) else { return };
-        let (table, idle) = (Arc::downgrade(self), self.common.limits.session_idle);
-        cluster.spawn(async move {
-            for session in sessions {
-                let Some(shared_record) = &session.shared_record else { continue };
-                if session.is_in_use() {
-                    shared_record.mark_used();
-                }
-                if shared_record.touch(&session, idle).await == Err(SessionStoreError::Gone)
-                    && let Some(table) = table.upgrade()
-                {
-                    table.remove_ended(&shared_record.key);
-                }
-            }
-        });
+    async fn end(
+        &self,
+        parsed: &RequestHeaders<'_>,
+        scope: &RequestExtensions,
+    ) -> SessionResult<HttpResponse> {
+        check_version(parsed, &self.table.common.context.wire)?;
+        let SharedGuard { record, .. } = self.find(parsed, scope).await?;
+        let removed =
+            record.remove().await.map_err(|unavailable| error_response(unavailable.into()))?;
+        self.table.remove_ended(&record.key);
+        Ok(if removed { response::status(204) } else { not_found() })
     }
 
     /// Subscribes to the cluster's bus and mailbox, once.
-    fn join_cluster(self: &Arc<Self>, cluster: &Arc<Cluster>) {
+    fn join_cluster(&self) {
         self.joined_cluster.call_once(|| {
+            let cluster = &self.cluster;
             cluster.start();
             // Before any session is loaded, so that no change of one is missed.
             let receiver = BusReceiver::new(&*cluster.stores.bus);
+            let table = Arc::downgrade(&self.table);
             cluster.spawn_background(SessionManager::receive_bus(
-                Arc::downgrade(self),
+                table.clone(),
                 cluster.clone(),
                 receiver,
             ));
-            cluster
-                .spawn_background(SessionManager::read_mail(Arc::downgrade(self), cluster.clone()));
+            cluster.spawn_background(SessionManager::read_mail(table, cluster.clone()));
         });
     }
 }
@@ -312,7 +360,7 @@ impl SessionManager {
 fn error_response(error: SessionStoreError) -> Box<HttpResponse> {
     Box::new(match error {
         SessionStoreError::StoreUnavailable => response::busy(STORE_UNAVAILABLE),
-        SessionStoreError::Gone => SessionManager::not_found(),
+        SessionStoreError::Gone => not_found(),
         SessionStoreError::Contended => {
             response::busy("The session is being changed by too many requests: try again later")
         }

@@ -17,7 +17,8 @@ use crate::server::http::session::{
     cluster::{
         event_record::{EventKind, EventRecord, lost_call_replies},
         event_writer::{READ_BATCH_SIZE, retention},
-        record::RegisteredReader,
+        record::{RegisteredReader, SessionRecord},
+        sessions::SharedGuard,
     },
     get_stream::SessionSubscription,
     live_session::{SESSION_STREAM, SessionGuard},
@@ -40,12 +41,11 @@ impl StoredStreamReader {
     /// Opens the stream after this event, or after the newest one without an event number. Displaces the
     /// current reader. None if there is no such event.
     pub(crate) async fn open(
-        guard: SessionGuard,
+        SharedGuard { guard, record: shared_record }: SharedGuard,
         stream: u64,
         after: Option<u64>,
         scope: RequestExtensions,
     ) -> Result<Option<Self>, StoreUnavailable> {
-        let Some(shared_record) = &guard.shared_record else { return Ok(None) };
         let (cluster, name) = (shared_record.cluster.clone(), shared_record.stream(stream));
         let newest = async || {
             let read = cluster.store_call(cluster.stores.events.read(&name, 0, 1)).await;
@@ -76,6 +76,7 @@ impl StoredStreamReader {
         let mut state = Box::new(StoredStreamState {
             cluster,
             guard,
+            shared_record,
             reader,
             stream,
             name,
@@ -117,6 +118,7 @@ impl StoredStreamReader {
 struct StoredStreamState {
     cluster: Arc<Cluster>,
     guard: SessionGuard,
+    shared_record: Arc<SessionRecord>,
     reader: Arc<RegisteredReader>,
     stream: u64,
     name: String,
@@ -253,7 +255,7 @@ impl StoredStreamState {
     /// Ends the stream with error replies if its writer has died.
     async fn check_writer(&mut self) {
         // Reading a stream counts as a use of the session.
-        self.guard.touch();
+        self.shared_record.mark_used();
         if self.stream == SESSION_STREAM {
             return;
         }
