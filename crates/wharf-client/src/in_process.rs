@@ -143,8 +143,22 @@ impl ClientTransport for InProcessTransport {
     }
 
     /// A service in the same process always responds, and learns of changed roots through its peer.
-    fn run(&self, _: ControlRequest) -> BoxFuture<Result<(), Error>> {
-        Box::pin(ready(Ok(())))
+    fn run(&self, control: ControlRequest) -> BoxFuture<Result<(), Error>> {
+        let ControlRequest::Notify(notification) = control else { return Box::pin(ready(Ok(()))) };
+        let params = RawValue::from_string(notification.params.get().to_owned());
+        let call = params.map_err(Error::from).and_then(|params| {
+            let builder = RequestBuilder::custom(&notification.method);
+            let mut request = request(builder, Method::Custom, Some(&params))?;
+            request.notification = true;
+            request.scope = self.scope.clone();
+            let outbox = Outbox::new(Arc::new(NoTimer), Deadlines { idle: None, total: None });
+            Ok(self.service.call(request, outbox))
+        });
+        // Like over a connection, the sender does not learn how the handler ended.
+        Box::pin(async move {
+            call?.await;
+            Ok(())
+        })
     }
 
     /// There are no notifications outside of calls and subscriptions.

@@ -4,8 +4,8 @@ use std::sync::{Arc, Weak};
 
 use serde_json::value::RawValue;
 use wharf_model::{
-    BoxFuture, Discovery, Error, Implementation, LogLevel, Notification, Outbox, RequestExtensions,
-    Service,
+    BoxFuture, CustomNotification, Discovery, Error, Implementation, LogLevel, Notification,
+    Outbox, RequestExtensions, Service,
 };
 
 /// Description of a server.
@@ -72,6 +72,8 @@ pub enum ControlRequest {
     LogLevel(LogLevel),
     /// Notify the server that the client's roots have changed.
     RootsChanged,
+    /// Send a notification of an extension.
+    Notify(CustomNotification),
 }
 
 /// Receives notifications outside of any call and any subscription.

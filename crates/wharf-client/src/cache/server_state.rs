@@ -12,7 +12,8 @@ use std::{
 };
 
 use wharf_model::{
-    Error, HeaderParams, METHODS, Method, Notification, Reply, TaskSupport, ToolInfo,
+    CustomNotification, Error, HeaderParams, METHODS, Method, Notification, Reply, TaskSupport,
+    ToolInfo,
 };
 
 use crate::{
@@ -161,11 +162,18 @@ impl ServerState {
             // The updated resource may be a part of the one that was read.
             Notification::ResourceUpdated { .. } => self.lock().invalidate(&[Method::ReadResource]),
             Notification::ElicitationComplete { id } => self.elicitation_completed(id),
+            Notification::Custom(it) => self.custom(it),
             Notification::Progress { .. }
             | Notification::Log { .. }
             | Notification::Acknowledged(_)
             | Notification::Task(_)
             | Notification::TaskProgress { .. } => {}
+        }
+    }
+
+    fn custom(&self, it: &CustomNotification) {
+        if catch_unwind(AssertUnwindSafe(|| self.handler.notification(it))).is_err() {
+            tracing::error!(method = it.method, "the handler of a notification panicked");
         }
     }
 

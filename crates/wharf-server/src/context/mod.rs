@@ -2,6 +2,7 @@
 
 pub(crate) mod client_requests;
 pub(crate) mod elicitation_form;
+pub(crate) mod notify;
 pub(crate) mod progress;
 pub(crate) mod step;
 

@@ -1,6 +1,7 @@
 //! Subscriptions, and change notifications to them.
 
 pub(crate) mod cluster;
+pub(crate) mod custom;
 pub(crate) mod pending;
 pub(crate) mod subscription_limits;
 pub(crate) mod url_elicitations;
@@ -60,6 +61,14 @@ struct SubscriberState {
     peer: Option<Arc<Peer>>,
     pending: Mutex<PendingNotifications>,
     permit: SubscriptionPermit,
+    /// Extensions with notifications that the client declared; `None` if there are none.
+    extensions: Option<Arc<BTreeSet<String>>>,
+}
+
+/// Permit of a subscription, and the extensions that its client declared.
+pub(crate) struct SubscriptionOptions {
+    pub(crate) permit: SubscriptionPermit,
+    pub(crate) extensions: Option<Arc<BTreeSet<String>>>,
 }
 
 /// Registration of a subscription, removed on drop.
@@ -106,7 +115,7 @@ impl SubscriptionTable {
         self: &Arc<Self>,
         filter: LiveSubscriptionFilter,
         request: &Request,
-        permit: SubscriptionPermit,
+        options: SubscriptionOptions,
         may_subscribe: impl Fn(Option<&Principal>, &str) -> bool,
     ) -> ActiveSubscription {
         let (since, peer) = (request.since, request.known_peer().cloned());
@@ -120,7 +129,8 @@ impl SubscriptionTable {
             missed = filter.read(|filter| updates.missed(&filter.uris, since));
         }
         let pending = Mutex::new(pending);
-        let subscriber = Arc::new(SubscriberState { filter, peer, pending, permit });
+        let SubscriptionOptions { permit, extensions } = options;
+        let subscriber = Arc::new(SubscriberState { filter, peer, pending, permit, extensions });
         subscribers.all.insert(number, subscriber.clone());
         drop(subscribers);
         // The closure is foreign code that may call back: no lock may be held.
@@ -289,6 +299,13 @@ impl SubscriberState {
                         .read(|filter| pending.remove_tasks(|id| !filter.tasks.contains(id)));
                 }
                 if !pending.add_task(notification, |bytes| self.permit.reserve(bytes)) {
+                    return;
+                }
+            }
+            Notification::Custom(it) => {
+                let declared =
+                    self.extensions.as_ref().is_some_and(|ids| ids.contains(&it.extension));
+                if !declared || !pending.custom.push(it, |bytes| self.permit.reserve(bytes)) {
                     return;
                 }
             }

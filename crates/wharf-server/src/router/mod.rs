@@ -28,7 +28,7 @@ use crate::{
 use crate::{
     handler::now,
     notifications,
-    notifications::{ActiveSubscription, cluster},
+    notifications::{ActiveSubscription, SubscriptionOptions, cluster, custom},
     router::{
         catalog::CatalogSnapshot, concurrency::AcquireResult, registry::Registry,
         state::ServerState,
@@ -101,7 +101,18 @@ impl Router {
 
     /// Returns the names of the methods that the protocol does not define.
     pub fn custom_methods(&self) -> impl Iterator<Item = &str> {
-        self.server.methods.keys().map(String::as_str)
+        self.method_names(false)
+    }
+
+    /// Returns the names of the notifications of clients that an extension declares.
+    pub fn custom_notifications(&self) -> impl Iterator<Item = &str> {
+        self.method_names(true)
+    }
+
+    fn method_names(&self, notifications: bool) -> impl Iterator<Item = &str> {
+        let of_kind =
+            self.server.methods.iter().filter(move |it| it.1.is_notification == notifications);
+        of_kind.map(|(name, _)| name.as_str())
     }
 
     /// Returns the limits of the server.
@@ -390,11 +401,15 @@ pub(crate) fn admit(
     });
     let permit = server.subscription_limits.admit(request, &filter);
     let permit = permit.ok_or_else(|| Error::overloaded(Duration::from_secs(1)))?;
+    let extensions = custom::declared_by(server, request);
     request.drop_message();
     let agreed = filter.read(SubscriptionFilter::clone);
     let may_subscribe =
         |principal: Option<&_>, uri: &str| dispatch::may_subscribe(server, principal, uri);
-    let subscription = server.subscription_table.listen(filter, request, permit, may_subscribe);
+    let subscription = {
+        let options = SubscriptionOptions { permit, extensions };
+        server.subscription_table.listen(filter, request, options, may_subscribe)
+    };
     outbox.set_deadlines(Deadlines { idle: None, total: None });
     outbox.notify(Notification::Acknowledged(agreed));
     Ok(subscription)

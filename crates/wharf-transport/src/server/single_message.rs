@@ -69,6 +69,10 @@ impl MessageReplies {
                     ActiveCall::start(&*context.service, request, timer, context.deadlines);
                 self.calls.push((active_call, codec));
             }
+            Received::Notify(mut request) => {
+                prepare(&mut request);
+                context.run_notification(request);
+            }
             Received::Reply(reply, _) => self.reply(reply),
             // Without a connection, responses and cancellations have no target.
             _ => {}

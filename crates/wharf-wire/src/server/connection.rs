@@ -15,7 +15,7 @@ use crate::{
     server::{
         announced_capabilities::{AnnouncedCapabilities, HandshakeState, PendingInitialize},
         client_info_cache::read_client_info,
-        codec::{CodecRole, TaskOwner},
+        codec::{CodecRole, SessionListen, TaskOwner},
         message::{
             Message, RequestRejection, invalid_field, invalid_request, subscriptions_too_long,
             too_many_subscriptions, unknown_method,
@@ -403,7 +403,8 @@ impl LegacySession {
         let message = Message { body: body.clone(), members: FieldSpans::default() };
         let mut codec: Codec = message.codec(wire, Method::Listen, self.revision);
         let filter = self.filter().clone();
-        codec.role = CodecRole::SessionListen(filter.clone());
+        let (peer, followed) = (self.peer.clone(), filter.clone());
+        codec.role = CodecRole::SessionListen(Box::new(SessionListen { peer, filter: followed }));
         let mut request = Request::new(Method::Listen, body, Parts::default());
         request.asks = InputMode::Deliver;
         request.filter = Some(filter);

@@ -356,7 +356,9 @@ impl Server {
             .limits(limits.messages);
         let wire = match self.forwards_custom_methods && router.is_proxy() {
             true => wire.any_custom_method(),
-            false => wire.custom_methods(router.custom_methods()),
+            false => wire
+                .custom_methods(router.custom_methods())
+                .custom_notifications(router.custom_notifications()),
         };
         let mut host = ServerContext::new(Arc::new(wire), router.clone())
             .deadlines(deadlines)

@@ -10,7 +10,8 @@ use serde_json::{Value, value::RawValue};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use wharf_client::{ClientTransport, ControlRequest, NotificationListener, ServerInfo};
 use wharf_model::{
-    BoxFuture, Error, ErrorKind, LogLevel, Method, Outbox, Outcome, Reply, Request, Service,
+    BoxFuture, CustomNotification, Error, ErrorKind, LogLevel, Method, Outbox, Outcome, Reply,
+    Request, Service,
 };
 use wharf_wire::{CallId, ClientCodec};
 
@@ -229,6 +230,7 @@ impl HttpTransportState {
             ControlRequest::Ping => self.ping().await,
             ControlRequest::LogLevel(level) => self.set_level(level).await,
             ControlRequest::RootsChanged => self.roots_changed().await,
+            ControlRequest::Notify(notification) => self.notify(&notification).await,
             _ => Ok(()),
         }
     }
@@ -293,6 +295,21 @@ impl HttpTransportState {
             }
             Err(SendError::Failed(error)) => Err(error),
         }
+    }
+
+    async fn notify(self: &Arc<Self>, notification: &CustomNotification) -> Result<(), Error> {
+        let connection = self.connection().await?;
+        let mut message = Vec::new();
+        connection.session.codec.custom_notification(notification, &mut message)?;
+        connection.session.notify(message, &notification.method).await.map_err(
+            |error| match error {
+                SendError::Gone(error) => {
+                    connection.session.end(&error);
+                    closed(&error.message)
+                }
+                SendError::Failed(error) => error,
+            },
+        )
     }
 
     /// Sends a request of a subscription over the current connection.

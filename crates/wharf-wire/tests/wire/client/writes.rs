@@ -87,6 +87,7 @@ fn elicitation_without_modes_means_forms() {
         let client = || ClientIdentity {
             info: Implementation::new("c", "1"),
             capabilities: serde_json::from_value(declared.clone()).unwrap(),
+            ..ClientIdentity::default()
         };
         let told = |version| first_message(client(), version)["params"]["capabilities"].take();
         assert_eq!(told("2025-03-26"), json!({}));

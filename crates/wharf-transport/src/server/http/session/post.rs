@@ -172,6 +172,10 @@ impl SessionManager {
         match (received, session.in_flight_calls()) {
             (Received::Answer(number, answer), Some(calls)) => calls.answer(number, answer),
             (Received::Cancel(id), Some(calls)) => calls.cancel(&id),
+            (Received::Notify(mut request), _) => {
+                request.scope = post.scope.clone();
+                self.common.context.run_notification(request);
+            }
             (Received::Call(request, codec), _) => {
                 match self.common.context.service.change_version() {
                     Some(now) => {
