@@ -164,6 +164,10 @@ impl ClientTransport for InProcessTransport {
     /// There are no notifications outside of calls and subscriptions.
     fn add_listener(&self, _: Weak<dyn NotificationListener>) {}
 
+    fn has_listeners(&self) -> bool {
+        false
+    }
+
     fn close(&self) -> BoxFuture<()> {
         Box::pin(ready(()))
     }

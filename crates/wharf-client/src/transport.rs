@@ -196,6 +196,12 @@ pub trait ClientTransport: Service {
     /// reference.
     fn add_listener(&self, listener: Weak<dyn NotificationListener>);
 
+    /// Returns whether listeners are notified at all. Without them, notifications reach their call or subscription
+    /// only.
+    fn has_listeners(&self) -> bool {
+        true
+    }
+
     /// Extensions of the client's own requests, for a service in the same process. Requests
     /// forwarded by a proxy keep the extensions of the downstream request.
     fn scope(&self) -> RequestExtensions {

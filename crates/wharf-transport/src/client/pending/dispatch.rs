@@ -206,6 +206,9 @@ impl PendingRequests {
     /// Delivers a notification to the subscription with this id.
     async fn on_listen_notification(&self, id: Option<&CallId>, notification: Notification) {
         let Some((listen, acknowledged)) = self.listen(id) else { return };
+        if matches!(notification, Notification::Custom(_)) {
+            self.notify_listeners(&notification);
+        }
         match notification {
             Notification::Acknowledged(filter) if acknowledged.swap(true, Ordering::Relaxed) => {
                 for change in changes(&filter) {
