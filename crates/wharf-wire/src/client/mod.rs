@@ -5,7 +5,7 @@ mod encode;
 mod headers;
 mod negotiation;
 mod notifications;
-mod result;
+pub(crate) mod result;
 mod server_requests;
 mod task;
 
