@@ -13,7 +13,8 @@ const VERSION: &str = "0.13.2";
 const SECONDS: u32 = 60;
 
 /// The release profile of the workspace is for small programs, and takes long to build.
-const PROFILE: [(&str, &str); 3] = [
+const PROFILE: [(&str, &str); 4] = [
+    ("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1"),
     ("CARGO_PROFILE_RELEASE_LTO", "false"),
     ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16"),
     ("CARGO_PROFILE_RELEASE_STRIP", "none"),

@@ -3,6 +3,8 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod fetch;
+#[cfg(any(feature = "client", feature = "proxy"))]
+mod html_page;
 pub mod jose;
 
 #[cfg(feature = "client")]

@@ -1,59 +1,81 @@
 //! `wharf serve`: the demo server.
 
 use std::{
+    ffi::OsString,
     io::{self, Write},
-    path::PathBuf,
 };
 
-use clap::Args;
+use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Args, Command, FromArgMatches, value_parser};
 use wharf::{
     Server,
-    http::{Http, Tls},
-    server::Transport,
+    server::{CommandLine, CommandLineOption, Transport},
 };
 
 use crate::demo;
 use crate::{error::CliError, store_options::StoreOptions};
 
-/// Transport options of the demo server.
+/// Options of the demo server.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Logs go to stderr: warnings, or the levels selected by RUST_LOG, such as RUST_LOG=info."
 )]
 pub(crate) struct Serve {
-    /// Serve stdin and stdout (the default)
-    #[arg(long, group = "transport")]
-    stdio: bool,
-    /// Serve HTTP at this address [default: 127.0.0.1:8000], with /live and /ready for load balancers
-    #[arg(long, group = "transport", value_name = "ADDRESS", num_args = 0..=1,
-          default_missing_value = "127.0.0.1:8000")]
-    http: Option<String>,
-    /// Serve line-delimited JSON over TCP, at a loopback address
-    #[arg(long, group = "transport", value_name = "ADDRESS")]
-    tcp: Option<String>,
-    /// Serve line-delimited JSON over a Unix socket
-    #[arg(long, group = "transport", value_name = "PATH")]
-    unix: Option<PathBuf>,
-    /// Accept HTTP requests with this Host header too
-    #[arg(long, requires = "http", value_name = "NAME")]
-    allow_host: Vec<String>,
-    /// Allow web pages of this origin to call and read replies (CORS)
-    #[arg(long, requires = "http", value_name = "ORIGIN")]
-    allow_origin: Vec<String>,
-    /// Trust the client address that this reverse proxy forwards (an address, or a network such as 10.0.0.0/8)
-    #[arg(long, requires = "http", value_name = "ADDRESS")]
-    trusted_proxy: Vec<String>,
-    /// Serve clients of protocol version 2024-11-05 too, at /sse
-    #[arg(long, requires = "http")]
-    sse: bool,
-    /// TLS certificate chain (PEM)
-    #[arg(long, requires_all = ["http", "tls_key"], value_name = "FILE")]
-    tls_cert: Option<PathBuf>,
-    /// Private key of the certificate (PEM)
-    #[arg(long, requires_all = ["http", "tls_cert"], value_name = "FILE")]
-    tls_key: Option<PathBuf>,
+    #[command(flatten)]
+    transport: TransportWords,
     #[command(flatten)]
     stored: StoreOptions,
+}
+
+/// Words of the command line that every server understands: the library has the one definition of these options.
+#[derive(Debug, Default)]
+struct TransportWords(Vec<OsString>);
+
+impl Args for TransportWords {
+    fn augment_args(command: Command) -> Command {
+        let options = CommandLine::options();
+        let selecting = options.iter().filter(|it| it.selects_transport).map(|it| it.name);
+        let group = ArgGroup::new("transport").args(selecting).multiple(false);
+        options.iter().map(clap_argument).fold(command, Command::arg).group(group)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for TransportWords {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let mut words = Vec::new();
+        for CommandLineOption { name, value, .. } in CommandLine::options() {
+            if value.is_empty() {
+                words.extend(matches.get_flag(name).then(|| OsString::from(name)));
+            }
+            let values = if value.is_empty() { None } else { matches.get_many::<OsString>(name) };
+            for value in values.into_iter().flatten() {
+                words.extend([OsString::from(name), value.clone()]);
+            }
+        }
+        Ok(TransportWords(words))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+fn clap_argument(option: &CommandLineOption) -> Arg {
+    let CommandLineOption { name, value, default, help, .. } = *option;
+    let argument = Arg::new(name).long(name.trim_start_matches('-')).help(help);
+    let argument = match value {
+        "" => return argument.action(ArgAction::SetTrue),
+        value => argument.value_name(value).value_parser(value_parser!(OsString)),
+    };
+    match default {
+        Some(default) => argument.num_args(0..=1).default_missing_value(default),
+        None if option.selects_transport => argument,
+        None => argument.action(ArgAction::Append),
+    }
 }
 
 // Printed before the address is bound, which may fail, so neither claims that it is served.
@@ -72,27 +94,18 @@ fn client_configuration() -> String {
 
 impl Serve {
     pub(crate) async fn run(self) -> Result<(), CliError> {
-        self.has_private_key()?;
         let server = self.stored.keep(demo::server()).await?;
         // Errors that prevent serving concern an address, a path or a file on the command line.
         self.serve(server).await.map_err(|failure| CliError::usage(failure.to_string()))
     }
 
-    /// Rejects a TLS key that other users can read.
-    fn has_private_key(&self) -> Result<(), CliError> {
-        let Some(file) = &self.tls_key else { return Ok(()) };
-        let read = wharf::server::read_private(file).map(drop);
-        read.map_err(|error| CliError::usage(format!("--tls-key {}: {error}", file.display())))
-    }
-
     async fn serve(self, server: Server) -> wharf::Result<()> {
-        let http = self.options()?;
+        let command_line = CommandLine::parse(self.transport.0)?.unwrap_or_default();
         let kept = self.stored.told();
-        let (transport, how_to_connect) = match (self.http, self.tcp, self.unix) {
-            (Some(address), ..) => (Transport::http(&address)?, HTTP.to_owned()),
-            (_, Some(address), _) => (Transport::tcp(&address)?, LINES.to_owned()),
-            (.., Some(path)) => (Transport::Unix(path), LINES.to_owned()),
-            _ => (Transport::Stdio, client_configuration()),
+        let how_to_connect = match command_line.transport() {
+            Transport::Stdio => client_configuration(),
+            Transport::Http(_) => HTTP.to_owned(),
+            _ => LINES.to_owned(),
         };
         let version = env!("CARGO_PKG_VERSION");
         // Stdout carries messages, so this goes to stderr. A closed stderr is not an error.
@@ -100,16 +113,6 @@ impl Serve {
             io::stderr(),
             "wharf-demo {version}: a demo server of every MCP revision.\n{kept}{how_to_connect}"
         );
-        server.http(http).run_over(transport).await
-    }
-
-    fn options(&self) -> wharf::Result<Http> {
-        let http = self.allow_host.iter().fold(Http::new(), |http, host| http.host(host));
-        let http = http.cors(&self.allow_origin).trusted_proxies(&self.trusted_proxy)?;
-        let http = if self.sse { http.sse_2024() } else { http };
-        Ok(match (&self.tls_cert, &self.tls_key) {
-            (Some(certificate), Some(key)) => http.tls(Tls::from_pem_files(certificate, key)?),
-            _ => http,
-        })
+        server.run_with(command_line).await
     }
 }

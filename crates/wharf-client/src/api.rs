@@ -9,9 +9,9 @@ use std::{
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{json, value::RawValue};
 use wharf_model::{
-    Completion, CompletionRef, Error, ErrorKind, LogLevel, Method, Peer, PromptInfo, PromptResult,
-    ReadResult, ResourceInfo, ServerCapabilities, Service, SubscriptionFilter, TASKS_EXTENSION,
-    Task, TemplateInfo, Timer, ToolInfo, ToolResult,
+    Completion, CompletionRef, CustomNotification, Error, ErrorKind, LogLevel, Method, Peer,
+    PromptInfo, PromptResult, ReadResult, ResourceInfo, ServerCapabilities, Service,
+    SubscriptionFilter, TASKS_EXTENSION, Task, TemplateInfo, Timer, ToolInfo, ToolResult,
 };
 
 use crate::{
@@ -311,6 +311,32 @@ impl ClientHandle {
         };
         let _ = total_timeout::within(self.timer(), CLOSE_TIMEOUT, "timeout", all_sent).await;
         self.0.transport.close().await;
+    }
+
+    /// Sends a notification that an extension of this client's handler declares. In process, it returns when the
+    /// server's handler has ended.
+    ///
+    /// # Errors
+    /// If no extension of the client declares it, if the server does not declare the extension (nothing is sent in
+    /// both cases), or if the server cannot be reached.
+    pub async fn notify(
+        &self,
+        method: impl Into<String>,
+        params: impl Serialize,
+    ) -> Result<(), Error> {
+        let method = method.into();
+        let Some(extension) = self.0.handler.sending_extension(&method) else {
+            let problem =
+                format!("No extension of this client declares the notification `{method}`");
+            return Err(Error::new(ErrorKind::CapabilityNotSupported).with_message(problem));
+        };
+        if !self.capabilities().extensions.contains_key(&extension) {
+            return Err(not_offered(&format!("the extension `{extension}`")));
+        }
+        let params = request::object("Params", &params)?.unwrap_or_else(|| "{}".into());
+        let params = RawValue::from_string(params)?;
+        let notification = CustomNotification::new(extension, method, &params)?;
+        self.run(ControlRequest::Notify(notification)).await
     }
 
     async fn run(&self, control: ControlRequest) -> Result<(), Error> {

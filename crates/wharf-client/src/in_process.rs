@@ -10,7 +10,7 @@ use std::{
 use serde_json::{Value, json, value::RawValue};
 use wharf_model::{
     BoxFuture, Deadlines, Direction, Error, Implementation, InputRequired, Method, Outbox, Outcome,
-    Page, Reply, Request, RequestBuilder, RequestExtensions, Service, Task, TaskRequest, Timer,
+    Reply, Request, RequestBuilder, RequestExtensions, Service, Task, TaskRequest, Timer,
     ToolResult, Trusted,
 };
 
@@ -143,12 +143,30 @@ impl ClientTransport for InProcessTransport {
     }
 
     /// A service in the same process always responds, and learns of changed roots through its peer.
-    fn run(&self, _: ControlRequest) -> BoxFuture<Result<(), Error>> {
-        Box::pin(ready(Ok(())))
+    fn run(&self, control: ControlRequest) -> BoxFuture<Result<(), Error>> {
+        let ControlRequest::Notify(notification) = control else { return Box::pin(ready(Ok(()))) };
+        let params = RawValue::from_string(notification.params.get().to_owned());
+        let call = params.map_err(Error::from).and_then(|params| {
+            let builder = RequestBuilder::custom(&notification.method);
+            let mut request = request(builder, Method::Custom, Some(&params))?;
+            request.notification = true;
+            request.scope = self.scope.clone();
+            let outbox = Outbox::new(Arc::new(NoTimer), Deadlines { idle: None, total: None });
+            Ok(self.service.call(request, outbox))
+        });
+        // Like over a connection, the sender does not learn how the handler ended.
+        Box::pin(async move {
+            call?.await;
+            Ok(())
+        })
     }
 
     /// There are no notifications outside of calls and subscriptions.
     fn add_listener(&self, _: Weak<dyn NotificationListener>) {}
+
+    fn has_listeners(&self) -> bool {
+        false
+    }
 
     fn close(&self) -> BoxFuture<()> {
         Box::pin(ready(()))
@@ -189,31 +207,14 @@ fn text(value: Value) -> Result<Box<RawValue>, Error> {
 
 /// A result in the format of the canonical protocol.
 fn result(reply: Reply, about: &ServerInfo) -> Result<Value, Error> {
-    fn page<T: serde::Serialize>(name: &str, page: &Page<T>) -> Result<Value, Error> {
-        let items: Vec<&T> = page.items().iter().map(|item| &**item).collect();
-        let mut list = json!({name: serde_json::to_value(items)?});
-        if let Some(next) = &page.next {
-            list["nextCursor"] = json!(next);
-        }
-        Ok(list)
-    }
     Ok(match reply {
         Reply::Discover(it) => json!({"serverInfo": about.info, "capabilities": it.capabilities,
             "instructions": it.instructions}),
-        Reply::Tools(it) => page("tools", &it)?,
-        Reply::Resources(it) => page("resources", &it)?,
-        Reply::Templates(it) => page("resourceTemplates", &it)?,
-        Reply::Prompts(it) => page("prompts", &it)?,
-        Reply::Tool(it) => serde_json::to_value(it)?,
-        Reply::Read(it) => serde_json::to_value(it)?,
-        Reply::Prompt(it) => serde_json::to_value(it)?,
-        Reply::Completion(it) => json!({"completion": it}),
-        Reply::Listened | Reply::TaskUpdated | Reply::TaskCancelled { .. } => json!({}),
         Reply::Task(it) => task_json(&it),
         Reply::TaskList { tasks, next } => {
             json!({"tasks": tasks.iter().map(task_json).collect::<Vec<_>>(), "nextCursor": next})
         }
-        Reply::Custom(it) => serde_json::to_value(it)?,
+        other => other.to_json()?.unwrap_or_default(),
     })
 }
 

@@ -24,6 +24,7 @@ pub use crate::call::options::CallOptions;
 pub use crate::in_process::{local, local_with};
 pub use crate::pagination::{Listable, PagedList};
 pub use crate::server_requests::dispatch::answer_to;
+pub use crate::server_requests::extension::ClientExtension;
 pub use crate::server_requests::handler::{ClientHandler, ClientHandlerBuilder};
 pub use crate::subscription::Subscription;
 pub use crate::transport::{ClientTransport, ControlRequest, NotificationListener, ServerInfo};

@@ -41,6 +41,8 @@ use crate::{
 pub struct Subscription {
     active_call: Option<ActiveCall>,
     server_state: Arc<ServerState>,
+    /// The transport passes notifications of extensions to its listener, and so to the handler.
+    listener_gets_custom: bool,
     agreed: SubscriptionFilter,
     /// Events handled without returning `Pending`.
     events_in_a_row: usize,
@@ -64,9 +66,11 @@ impl Subscription {
         let active_call =
             ActiveCall::start(&*transport, request, caller.timer().clone(), deadlines).for_caller();
         let (active_call, server_state) = (Some(active_call), caller.server_state().clone());
+        let listener_gets_custom = transport.has_listeners();
         let mut subscription = Subscription {
             active_call,
             server_state,
+            listener_gets_custom,
             agreed: SubscriptionFilter::default(),
             events_in_a_row: 0,
         };
@@ -132,7 +136,10 @@ impl Subscription {
             };
             match event {
                 Event::Notify(notification) => {
-                    self.server_state.on_notification(&notification);
+                    let is_custom = matches!(notification, Notification::Custom(_));
+                    if !(is_custom && self.listener_gets_custom) {
+                        self.server_state.on_notification(&notification);
+                    }
                     return Poll::Ready(Some(Ok(notification)));
                 }
                 Event::ClientRequest(id, ask) => {

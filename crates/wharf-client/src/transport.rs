@@ -4,8 +4,8 @@ use std::sync::{Arc, Weak};
 
 use serde_json::value::RawValue;
 use wharf_model::{
-    BoxFuture, Discovery, Error, Implementation, LogLevel, Notification, Outbox, RequestExtensions,
-    Service,
+    BoxFuture, CustomNotification, Discovery, Error, Implementation, LogLevel, Notification,
+    Outbox, RequestExtensions, Service,
 };
 
 /// Description of a server.
@@ -72,6 +72,8 @@ pub enum ControlRequest {
     LogLevel(LogLevel),
     /// Notify the server that the client's roots have changed.
     RootsChanged,
+    /// Send a notification of an extension.
+    Notify(CustomNotification),
 }
 
 /// Receives notifications outside of any call and any subscription.
@@ -193,6 +195,12 @@ pub trait ClientTransport: Service {
     /// Adds a listener for notifications outside of calls. It is dropped with its last strong
     /// reference.
     fn add_listener(&self, listener: Weak<dyn NotificationListener>);
+
+    /// Returns whether listeners are notified at all. Without them, notifications reach their call or subscription
+    /// only.
+    fn has_listeners(&self) -> bool {
+        true
+    }
 
     /// Extensions of the client's own requests, for a service in the same process. Requests
     /// forwarded by a proxy keep the extensions of the downstream request.

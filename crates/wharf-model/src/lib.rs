@@ -41,6 +41,7 @@ pub use crate::protocol::cache::*;
 pub use crate::protocol::capability::*;
 pub use crate::protocol::completion::*;
 pub use crate::protocol::content::*;
+pub use crate::protocol::custom_notification::*;
 pub use crate::protocol::elicitation::*;
 pub use crate::protocol::implementation::*;
 pub use crate::protocol::log_level::*;

@@ -10,6 +10,7 @@
 mod client;
 mod framing;
 mod json;
+mod replies;
 mod server;
 mod versions;
 

@@ -1,30 +1,18 @@
 //! HTML pages and JSON responses of the proxy.
 
-use std::{fmt::Write, sync::LazyLock};
+use std::fmt::Write;
 
-use base64::prelude::{BASE64_STANDARD, Engine};
 use bytes::Bytes;
-use http::{HeaderName, HeaderValue, Response, StatusCode, header};
+use http::{HeaderValue, Response, StatusCode, header};
 use url::Url;
 
-use crate::jose::sha256;
+use crate::{
+    html_page,
+    html_page::{FormTarget, NO_REFERRER, escape},
+};
 
 /// Response of any kind.
 pub(super) type ProxyResponse = Response<Bytes>;
-
-const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:34rem;margin:3rem auto;\
-padding:0 1rem;color:#1a1a1a;background:#fff}h1{font-size:1.4rem}b{overflow-wrap:anywhere}\
-.to{border:1px solid #999;border-radius:6px;padding:.6rem 1rem}.warn{color:#8a3b00}\
-button{font:inherit;padding:.5rem 1.4rem;margin-right:.6rem}";
-
-/// Content Security Policy: this style only, no scripts, no frames, and forms only to this origin.
-static POLICY: LazyLock<String> = LazyLock::new(|| {
-    format!(
-        "default-src 'none'; style-src 'sha256-{}'; form-action 'self'; base-uri 'none'; \
-         frame-ancestors 'none'",
-        BASE64_STANDARD.encode(sha256(STYLE.as_bytes()))
-    )
-});
 
 /// Content of the consent page.
 pub(super) struct ConsentRequest<'a> {
@@ -90,7 +78,7 @@ pub(super) fn forward_page(url: &Url, to: &str) -> ProxyResponse {
     let link = escape(url.as_str());
     let head = format!("<meta http-equiv=refresh content=\"0;url={link}\">");
     let text = format!("<p><a href=\"{link}\">Continue to {}</a></p>", sanitized(to, 200));
-    html(StatusCode::OK, "One moment", &head, &text, "no-referrer")
+    html(StatusCode::OK, "One moment", &head, &text, NO_REFERRER)
 }
 
 /// Shows an error without a redirect; a link leads back, if that is safe.
@@ -104,12 +92,12 @@ pub(super) fn error_page(
         let (link, to) = (escape(url.as_str()), sanitized(to, 200));
         let _ = write!(text, "<p><a href=\"{link}\">Return to <b>{to}</b></a></p>");
     }
-    html(status, "This did not work", "", &text, "no-referrer")
+    html(status, "This did not work", "", &text, NO_REFERRER)
 }
 
 /// Redirects the browser.
 pub(super) fn redirect(url: &Url) -> ProxyResponse {
-    let mut answer = plain(StatusCode::SEE_OTHER, Bytes::new(), "text/plain", "no-referrer");
+    let mut answer = plain(StatusCode::SEE_OTHER, Bytes::new(), "text/plain", NO_REFERRER);
     if let Ok(location) = HeaderValue::try_from(url.as_str()) {
         answer.headers_mut().insert(header::LOCATION, location);
     }
@@ -118,7 +106,7 @@ pub(super) fn redirect(url: &Url) -> ProxyResponse {
 
 /// JSON response that must not be cached.
 pub(super) fn json(status: StatusCode, value: &serde_json::Value) -> ProxyResponse {
-    plain(status, value.to_string().into(), "application/json", "no-referrer")
+    plain(status, value.to_string().into(), "application/json", NO_REFERRER)
 }
 
 /// OAuth error response.
@@ -144,12 +132,7 @@ fn html(
     body: &str,
     referrer: &'static str,
 ) -> ProxyResponse {
-    let text = format!(
-        "<!doctype html><html lang=en><head><meta charset=utf-8>\
-         <meta name=viewport content=\"width=device-width\">{head}<title>{title}</title>\
-         <style>{STYLE}</style></head><body>{body}</body></html>"
-    );
-    plain(status, text.into(), "text/html; charset=utf-8", referrer)
+    plain(status, html_page::page(title, head, body).into(), html_page::MEDIA_TYPE, referrer)
 }
 
 fn plain(
@@ -160,18 +143,7 @@ fn plain(
 ) -> ProxyResponse {
     let mut answer = Response::new(body);
     *answer.status_mut() = status;
-    let mut set = |name: HeaderName, value: &'static str| {
-        answer.headers_mut().insert(name, HeaderValue::from_static(value));
-    };
-    set(header::CONTENT_TYPE, kind);
-    set(header::CACHE_CONTROL, "no-store");
-    set(header::PRAGMA, "no-cache");
-    set(header::X_FRAME_OPTIONS, "DENY");
-    set(header::X_CONTENT_TYPE_OPTIONS, "nosniff");
-    set(header::REFERRER_POLICY, referrer);
-    if let Ok(policy) = HeaderValue::try_from(POLICY.as_str()) {
-        answer.headers_mut().insert(header::CONTENT_SECURITY_POLICY, policy);
-    }
+    html_page::set_headers(answer.headers_mut(), kind, referrer, FormTarget::Own);
     answer
 }
 
@@ -190,19 +162,4 @@ fn is_invisible(it: char) -> bool {
         || matches!(it, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' |
             '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' |
             '\u{e0000}'..='\u{e007f}')
-}
-
-fn escape(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for it in text.chars() {
-        match it {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            '\'' => escaped.push_str("&#39;"),
-            other => escaped.push(other),
-        }
-    }
-    escaped
 }

@@ -1,6 +1,8 @@
 //! Drops cached results and tools when the server notifies that they changed (`list_changed`, `resources/updated`).
 
-use wharf_model::{Method, Notification};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use wharf_model::{CustomNotification, Method, Notification};
 
 use crate::{
     NotificationListener,
@@ -8,6 +10,13 @@ use crate::{
 };
 
 impl ServerState {
+    /// Passes a notification that an extension declares to the handler.
+    fn custom(&self, it: &CustomNotification) {
+        if catch_unwind(AssertUnwindSafe(|| self.handler.notification(it))).is_err() {
+            tracing::error!(method = it.method, "the handler of a notification panicked");
+        }
+    }
+
     /// Handles a notification, on any stream.
     pub(crate) fn on_notification(&self, notification: &Notification) {
         match notification {
@@ -23,6 +32,7 @@ impl ServerState {
             // The updated resource may be a part of the one that was read.
             Notification::ResourceUpdated { .. } => self.lock().invalidate(&[Method::ReadResource]),
             Notification::ElicitationComplete { id } => self.elicitation_completed(id),
+            Notification::Custom(it) => self.custom(it),
             Notification::Progress { .. }
             | Notification::Log { .. }
             | Notification::Acknowledged(_)

@@ -6,8 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use serde::Serialize;
-use wharf_model::{CacheHint, Method, Page, Reply};
+use wharf_model::{Method, Reply};
 
 /// Maximum size of one result, and of all together, in bytes of JSON.
 const MAX_ENTRY_BYTES: usize = 4 * 1024 * 1024;
@@ -51,7 +50,8 @@ impl ResultCache {
     }
 
     pub(crate) fn insert(&mut self, method: Method, key: String, reply: &Reply, now: Instant) {
-        let time = Duration::from_millis(hint(reply).ttl_ms).min(MAX_TTL);
+        let hint = reply.cache_hint().unwrap_or_default();
+        let time = Duration::from_millis(hint.ttl_ms).min(MAX_TTL);
         let (false, Some(until)) = (time.is_zero(), now.checked_add(time)) else { return };
         let Some(bytes) =
             json_len(reply).map(|it| it + key.len()).filter(|it| *it <= MAX_ENTRY_BYTES)
@@ -91,33 +91,10 @@ impl ResultCache {
     }
 }
 
-/// The cache hint (time to live) of a result.
-fn hint(reply: &Reply) -> CacheHint {
-    match reply {
-        Reply::Tools(page) => page.cache,
-        Reply::Resources(page) => page.cache,
-        Reply::Templates(page) => page.cache,
-        Reply::Prompts(page) => page.cache,
-        Reply::Read(result) => result.cache.unwrap_or_default(),
-        _ => CacheHint::default(),
-    }
-}
-
 /// The size of a result as JSON, in bytes.
 fn json_len(reply: &Reply) -> Option<usize> {
-    fn items<T: Serialize>(page: &Page<T>, counter: &mut ByteCounter) -> serde_json::Result<()> {
-        page.items().iter().try_for_each(|item| serde_json::to_writer(&mut *counter, &**item))
-    }
     let mut counter = ByteCounter(0);
-    let written = match reply {
-        Reply::Tools(page) => items(page, &mut counter),
-        Reply::Resources(page) => items(page, &mut counter),
-        Reply::Templates(page) => items(page, &mut counter),
-        Reply::Prompts(page) => items(page, &mut counter),
-        Reply::Read(result) => serde_json::to_writer(&mut counter, result),
-        _ => return None,
-    };
-    written.ok().map(|()| counter.0)
+    reply.write_content(&mut counter).ok().map(|()| counter.0)
 }
 
 /// Counts the bytes written, and fails once they exceed the maximum size of an entry.

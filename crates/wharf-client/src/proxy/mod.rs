@@ -7,10 +7,12 @@ pub(crate) mod tasks;
 
 use std::sync::Arc;
 
+use serde_json::{Map, value::RawValue};
+
 use wharf_model::{
-    ActiveCall, BoxFuture, Deadlines, Error, ErrorKind, InputMode, InputRequired, LogLevel, Method,
-    Outbox, Outcome, Page, PageBody, Peer, Reply, Request, RequestExtensions, Service, TaskRequest,
-    ToolInfo,
+    ActiveCall, BoxFuture, Deadlines, Error, ErrorKind, InputMode, InputRequired, JsonText,
+    LogLevel, Method, Outbox, Outcome, Page, PageBody, Peer, Reply, Request, RequestExtensions,
+    Service, TaskRequest, ToolInfo,
 };
 
 use crate::{
@@ -64,6 +66,7 @@ impl ProxyService {
         let transport = self.caller.transport();
         let asks_here = request.asks == InputMode::Deliver && request.method.info().may_suspend;
         match request.method {
+            Method::Custom if request.notification => self.forward_notification(&request),
             Method::ListTools if transport.sends_param_headers() => {
                 let (caller, state) =
                     (self.caller.clone(), self.caller.server_state().generation(Method::ListTools));
@@ -94,6 +97,24 @@ impl ProxyService {
     }
 
     /// Forwards a call for a downstream client that must end its call to receive requests.
+    /// Forwards a notification of a downstream client, if the proxy's own client declares it and the server its
+    /// extension.
+    fn forward_notification(&self, request: &Request) -> BoxFuture<Outcome> {
+        let caller = self.caller.clone();
+        let method = request.method_name().into_owned();
+        let params = RawValue::from_string(request.custom_params().into_owned());
+        Box::pin(async move {
+            let sent = match params {
+                Ok(params) => caller.notify(method, params).await,
+                Err(error) => Err(error.into()),
+            };
+            match sent.and_then(|()| Ok(JsonText::of(&Map::new())?)) {
+                Ok(empty) => Reply::Custom(empty).into(),
+                Err(error) => error.into(),
+            }
+        })
+    }
+
     fn forward_suspended(&self, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
         let task_proxy = self.task_proxy.clone();
         let (timer, deadlines) = (outbox.timer().clone(), outbox.deadlines());

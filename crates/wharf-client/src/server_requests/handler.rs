@@ -2,12 +2,13 @@
 
 use std::{fmt, future::Future, sync::Arc};
 
-use serde_json::Value;
 use wharf_model::{
-    BoxFuture, ClientCapabilities, ElicitForm, ElicitResult, ElicitUrl, ElicitationCapability,
-    Error, Meta, Method, Root, RootsCapability, SamplingCapability, SamplingRequest,
-    SamplingResult,
+    BoxFuture, ClientCapabilities, CustomNotification, ElicitForm, ElicitResult, ElicitUrl,
+    ElicitationCapability, Error, Meta, Method, Root, RootsCapability, SamplingCapability,
+    SamplingRequest, SamplingResult,
 };
+
+use crate::ClientExtension;
 
 /// Answers requests of servers, for every era and transport.
 ///
@@ -64,6 +65,24 @@ pub trait ClientHandler: Send + Sync + 'static {
     fn elicitation_complete(&self, id: &str) {
         let _ = id;
     }
+
+    /// Returns the notifications of declared extensions that the handler receives: their names, and the
+    /// identifiers of the extensions.
+    fn received_notifications(&self) -> Vec<(String, String)> {
+        Vec::new()
+    }
+
+    /// Called with a notification among [`received_notifications`](ClientHandler::received_notifications). Must not
+    /// block.
+    fn notification(&self, notification: &CustomNotification) {
+        let _ = notification;
+    }
+
+    /// Returns the identifier of the declared extension whose notification `method` the client may send.
+    fn sending_extension(&self, method: &str) -> Option<String> {
+        let _ = method;
+        None
+    }
 }
 
 fn refused<T: Send + 'static>(method: Method) -> BoxFuture<Result<T, Error>> {
@@ -100,7 +119,7 @@ pub struct ClientHandlerBuilder {
     with_tools: bool,
     roots: RequestFn<(), Vec<Root>>,
     roots_change: bool,
-    extensions: Meta,
+    extensions: Vec<ClientExtension>,
 }
 
 /// Boxes a closure.
@@ -119,19 +138,19 @@ impl ClientHandlerBuilder {
         ClientHandlerBuilder::default()
     }
 
-    /// Declares an extension of the protocol with its settings, a JSON object, to servers whose revision has
-    /// extensions.
+    /// Declares an extension of the protocol: to servers of modern revisions with each request, to others in the
+    /// handshake.
     ///
     /// ```
-    /// use serde_json::json;
-    /// use wharf_client::{ClientHandler, ClientHandlerBuilder};
+    /// use wharf_client::{ClientExtension, ClientHandler, ClientHandlerBuilder};
     ///
-    /// let handler = ClientHandlerBuilder::new().extension("com.example/tides", json!({"unit": "foot"}));
+    /// let tides = ClientExtension::new("com.example/tides").setting("unit", "foot");
+    /// let handler = ClientHandlerBuilder::new().extension(tides);
     /// assert!(handler.capabilities().extensions.contains_key("com.example/tides"));
     /// ```
     #[must_use]
-    pub fn extension(mut self, id: impl Into<String>, settings: impl Into<Value>) -> Self {
-        self.extensions.insert(id.into(), settings.into());
+    pub fn extension(mut self, extension: ClientExtension) -> Self {
+        self.extensions.push(extension);
         self
     }
 
@@ -217,7 +236,8 @@ impl ClientHandler for ClientHandlerBuilder {
     fn capabilities(&self) -> ClientCapabilities {
         let mut can = ClientCapabilities::default();
         if !self.extensions.is_empty() {
-            can.extensions = self.extensions.clone().into();
+            let settings = |it: &ClientExtension| (it.id.clone(), it.settings.clone().into());
+            can.extensions = self.extensions.iter().map(settings).collect::<Meta>().into();
         }
         let (form, url) = (self.elicit.is_some(), self.elicit_url.is_some());
         if form || url {
@@ -252,6 +272,28 @@ impl ClientHandler for ClientHandlerBuilder {
         if let Some(callback) = &self.complete {
             callback(id);
         }
+    }
+
+    fn received_notifications(&self) -> Vec<(String, String)> {
+        let pairs = |it: &ClientExtension| {
+            let id = it.id.clone();
+            it.received.keys().map(|name| (name.clone(), id.clone())).collect::<Vec<_>>()
+        };
+        self.extensions.iter().flat_map(pairs).collect()
+    }
+
+    fn notification(&self, notification: &CustomNotification) {
+        let of_same = self.extensions.iter().filter(|it| it.id == notification.extension);
+        if let Some(callback) =
+            of_same.filter_map(|it| it.received.get(&notification.method)).next()
+        {
+            callback(notification);
+        }
+    }
+
+    fn sending_extension(&self, method: &str) -> Option<String> {
+        let sends = |it: &&ClientExtension| it.sent.iter().any(|name| name == method);
+        self.extensions.iter().find(sends).map(|it| it.id.clone())
     }
 }
 

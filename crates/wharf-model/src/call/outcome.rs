@@ -1,8 +1,13 @@
 //! Outcome of a call.
 
-use std::sync::{Arc, OnceLock};
+use std::{
+    io,
+    sync::{Arc, OnceLock},
+};
 
 use bytes::Bytes;
+use serde::Serialize;
+use serde_json::{Value, json};
 
 use crate::{
     CacheHint, ClientRequest, Completion, Error, JsonText, LazyJson, Meta, PromptInfo,
@@ -88,6 +93,98 @@ pub enum Reply {
     /// Of a custom method: the text of a JSON object. The protocol's own members (`resultType`, `_meta`) are added
     /// where the revision has them.
     Custom(JsonText),
+}
+
+impl Reply {
+    /// Returns the cache hint of the result; `None` if it must not be cached.
+    #[must_use]
+    pub fn cache_hint(&self) -> Option<CacheHint> {
+        match self {
+            Reply::Tools(page) => Some(page.cache),
+            Reply::Resources(page) => Some(page.cache),
+            Reply::Templates(page) => Some(page.cache),
+            Reply::Prompts(page) => Some(page.cache),
+            Reply::Read(result) => result.cache,
+            Reply::Discover(_)
+            | Reply::Tool(_)
+            | Reply::Prompt(_)
+            | Reply::Completion(_)
+            | Reply::Listened
+            | Reply::Task(_)
+            | Reply::TaskUpdated
+            | Reply::TaskCancelled { .. }
+            | Reply::TaskList { .. }
+            | Reply::Custom(_) => None,
+        }
+    }
+
+    /// Writes the items of a page, or any other result, as JSON, to measure it. Discovery and tasks are not written.
+    ///
+    /// # Errors
+    /// If a value cannot be serialized, or `to` has no room.
+    pub fn write_content(&self, to: &mut impl io::Write) -> Result<(), serde_json::Error> {
+        fn items<T: Serialize>(
+            page: &Page<T>,
+            to: &mut impl io::Write,
+        ) -> Result<(), serde_json::Error> {
+            page.items().iter().try_for_each(|item| serde_json::to_writer(&mut *to, &**item))
+        }
+        match self {
+            Reply::Tools(page) => items(page, to),
+            Reply::Resources(page) => items(page, to),
+            Reply::Templates(page) => items(page, to),
+            Reply::Prompts(page) => items(page, to),
+            Reply::Tool(it) => serde_json::to_writer(to, it),
+            Reply::Read(it) => serde_json::to_writer(to, it),
+            Reply::Prompt(it) => serde_json::to_writer(to, it),
+            Reply::Completion(it) => serde_json::to_writer(to, it),
+            Reply::Custom(it) => serde_json::to_writer(to, it),
+            Reply::Discover(_)
+            | Reply::Listened
+            | Reply::Task(_)
+            | Reply::TaskUpdated
+            | Reply::TaskCancelled { .. }
+            | Reply::TaskList { .. } => Ok(()),
+        }
+    }
+
+    /// Returns the result as JSON, without the members that a revision adds; `None` for discovery and tasks, which
+    /// have a different form in each.
+    ///
+    /// ```
+    /// # mod wharf { pub use wharf_model::*; pub mod model { pub use super::*; } }
+    /// use wharf::model::{Reply, ToolResult};
+    ///
+    /// let reply = Reply::Tool(ToolResult::text("hello"));
+    /// assert_eq!(reply.to_json()?.unwrap()["content"][0]["text"], "hello");
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If a value of the application cannot be serialized.
+    pub fn to_json(&self) -> Result<Option<Value>, serde_json::Error> {
+        fn page<T: Serialize>(name: &str, page: &Page<T>) -> Result<Value, serde_json::Error> {
+            let items: Vec<&T> = page.items().iter().map(|item| &**item).collect();
+            let mut list = json!({name: serde_json::to_value(items)?});
+            if let Some(next) = &page.next {
+                list["nextCursor"] = json!(next);
+            }
+            Ok(list)
+        }
+        Ok(Some(match self {
+            Reply::Tools(it) => page("tools", it)?,
+            Reply::Resources(it) => page("resources", it)?,
+            Reply::Templates(it) => page("resourceTemplates", it)?,
+            Reply::Prompts(it) => page("prompts", it)?,
+            Reply::Tool(it) => serde_json::to_value(it)?,
+            Reply::Read(it) => serde_json::to_value(it)?,
+            Reply::Prompt(it) => serde_json::to_value(it)?,
+            Reply::Completion(it) => json!({"completion": it}),
+            Reply::Custom(it) => serde_json::to_value(it)?,
+            Reply::Listened | Reply::TaskUpdated | Reply::TaskCancelled { .. } => json!({}),
+            Reply::Discover(_) | Reply::Task(_) | Reply::TaskList { .. } => return Ok(None),
+        }))
+    }
 }
 
 /// Discovery result of a server. The transport adds name and version.

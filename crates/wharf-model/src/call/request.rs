@@ -171,6 +171,8 @@ pub struct Envelope {
     pub log_level: Option<LogLevel>,
     /// True if the client requested progress.
     pub progress: bool,
+    /// True for a notification of a client, which has no reply.
+    pub notification: bool,
     /// Filter of a subscription.
     pub filter: Option<LiveSubscriptionFilter>,
     /// Change version since which a subscription reports changes; from its start if `None`.
@@ -195,6 +197,7 @@ impl Request {
             asks: InputMode::Suspend,
             log_level: None,
             progress: false,
+            notification: false,
             filter: None,
             since: None,
             tasking: TaskRequest::default(),

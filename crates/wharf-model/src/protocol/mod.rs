@@ -4,6 +4,7 @@ pub(crate) mod cache;
 pub(crate) mod capability;
 pub(crate) mod completion;
 pub(crate) mod content;
+pub(crate) mod custom_notification;
 pub(crate) mod elicitation;
 pub(crate) mod implementation;
 pub(crate) mod log_level;

@@ -11,7 +11,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::{LogLevel, Principal, Task};
+use crate::{CustomNotification, LogLevel, Principal, Task};
 
 /// Notification from the server to the client.
 ///
@@ -69,13 +69,16 @@ pub enum Notification {
         /// Id of the elicitation.
         id: String,
     },
+    /// Notification of an extension. Only peers that declared the extension receive it.
+    Custom(Box<CustomNotification>),
 }
 
 impl Notification {
     /// Returns whether the notification may be dropped under back-pressure: it only reports on a call that
     /// continues.
     pub(crate) fn is_droppable(&self) -> bool {
-        matches!(self, Notification::Progress { .. } | Notification::Log { .. })
+        use Notification::{Custom, Log, Progress};
+        matches!(self, Progress { .. } | Log { .. } | Custom(_))
     }
 
     /// Returns the heap size in bytes.
@@ -88,6 +91,7 @@ impl Notification {
                 id.capacity() + token.get().len() + text(message)
             }
             Notification::ElicitationComplete { id } => id.capacity(),
+            Notification::Custom(it) => size_of::<CustomNotification>() + it.heap_bytes(),
             // Change notifications are few: senders coalesce them.
             _ => 0,
         }
@@ -135,7 +139,12 @@ impl SubscriptionFilter {
             Notification::ResourceUpdated { uri } => self.uris.contains(&**uri),
             Notification::Task(task) => self.tasks.contains(&task.id),
             Notification::TaskProgress { id, .. } => self.tasks.contains(id),
-            _ => false,
+            // The declared extensions select these.
+            Notification::Custom(_) => true,
+            Notification::Progress { .. }
+            | Notification::Log { .. }
+            | Notification::Acknowledged(_)
+            | Notification::ElicitationComplete { .. } => false,
         }
     }
 }

@@ -17,14 +17,14 @@ use crate::{
         Handler, blocking::BlockingPool, extract::Extract, into_method_result::IntoMethodResult,
     },
     key_ring::KeyRing,
-    notifications::{SubscriptionTable, subscription_limits::SubscriptionLimits},
+    notifications::{SubscriptionTable, custom, subscription_limits::SubscriptionLimits},
     primitives::{
         custom_method::CustomMethod, extension::ProtocolExtension, prompt::Prompt,
         resource::Resource, tool::Tool,
     },
     router::{
         access::Access,
-        catalog::{CatalogLists, MethodTable},
+        catalog::{CatalogLists, MethodTable, NotificationTable},
         concurrency::ConcurrencyLimit,
         state::{EditCapabilities, ServerDescription, ServerState, StateMap},
     },
@@ -145,6 +145,7 @@ pub struct RouterBuilder {
     cache: CacheHint,
     upstream: Option<Arc<dyn Service>>,
     forwards_custom_methods: bool,
+    notifications: NotificationTable,
     tasks: TaskOptions,
     /// Set by every part or option that may create tasks.
     task_runtime: Option<&'static dyn TaskRuntime>,
@@ -170,6 +171,7 @@ impl RouterBuilder {
             cache: CacheHint::public(0),
             upstream: None,
             forwards_custom_methods: false,
+            notifications: NotificationTable::default(),
             tasks: TaskOptions::default(),
             task_runtime: None,
             stores: None,
@@ -251,14 +253,17 @@ impl RouterBuilder {
         self.add(CustomMethod::new(name, handler))
     }
 
-    /// Adds an extension of the protocol: declares it with its settings, and adds its methods.
+    /// Adds an extension of the protocol: declares it with its settings, and adds its methods and notifications.
     pub fn extension(mut self, extension: ProtocolExtension) -> Self {
-        let ProtocolExtension { id, settings, methods } = extension;
+        let ProtocolExtension { id, settings, methods, notifications } = extension;
         let item = format!("extension `{id}`");
         if !Method::is_qualified(&id) {
             let text = "its identifier is a domain in reverse, `/` and a name, such as \
                         `com.example/tides`: choose another";
             self.problems.add(&item, text);
+        }
+        for name in notifications {
+            custom::declare(&mut self.notifications, name, &id, &mut self.problems);
         }
         if self.extensions.insert(id, settings.into()).is_some() {
             self.problems.add(&item, "it is added twice: remove one");
@@ -385,6 +390,7 @@ impl RouterBuilder {
             cache: self.cache,
             upstream: self.upstream,
             forwards_custom_methods: self.forwards_custom_methods,
+            notifications: self.notifications,
             methods,
             subscription_table: SubscriptionTable::new(self.limits.subscriptions),
             subscription_limits: SubscriptionLimits::new(&self.limits),

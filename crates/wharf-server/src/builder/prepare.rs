@@ -11,6 +11,7 @@ use crate::{
     handler::extract::Declaration,
     header_annotations,
     limits::CallLimits,
+    notifications::custom,
     param_headers::ParamHeaders,
     primitives::{
         completion::CompleterTable,
@@ -126,12 +127,15 @@ impl PartPreparer<'_> {
 
     pub(crate) fn method(&self, method: CustomMethod, problems: &mut BuildError) -> MethodEntry {
         let parameters = method.parameters();
-        let CustomMethod { name, endpoint, declaration, timeout, scopes } = method;
-        let mut check = PartCheck { item: format!("method `{name}`"), problems };
-        if Method::is_defined(&name) {
+        let CustomMethod { name, endpoint, declaration, timeout, scopes, is_notification } = method;
+        let kind = if is_notification { "notification" } else { "method" };
+        let mut check = PartCheck { item: format!("{kind} `{name}`"), problems };
+        if is_notification && !Method::is_custom_notification(&name) {
+            check.add(custom::INVALID_NAME);
+        } else if !is_notification && Method::is_defined(&name) {
             check.add("the protocol defines a message of this name: choose another");
         }
-        if !Method::is_qualified(&name) {
+        if !is_notification && !Method::is_qualified(&name) {
             check.add(
                 "its name is a namespace, `/` and a name, such as `acme/report`, without spaces: \
                  choose another",
@@ -144,7 +148,7 @@ impl PartPreparer<'_> {
         }
         let validator = self.validator(parameters, &mut check);
         let deadlines = timeout.map(fixed_deadlines);
-        MethodEntry { endpoint, validator, deadlines, scopes }
+        MethodEntry { is_notification, endpoint, validator, deadlines, scopes }
     }
 
     fn tool(&self, tool: Tool, order: u64, problems: &mut BuildError) -> CatalogEntry<ToolInfo> {

@@ -3,6 +3,7 @@
 pub(crate) mod client_requests;
 pub(crate) mod elicitation_form;
 mod logging;
+pub(crate) mod notify;
 pub(crate) mod progress;
 pub(crate) mod step;
 

@@ -5,7 +5,7 @@
 //! assumes that everything changed. So a change is notified at least once.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     mem,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::{Duration, SystemTime, UNIX_EPOCH},
@@ -13,7 +13,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Handle;
-use wharf_model::{Bus, BusSubscriber, ChangeVersion, Notification, Timer};
+use wharf_model::{Bus, BusSubscriber, ChangeVersion, CustomNotification, Notification, Timer};
 
 use crate::{
     notifications::SubscriptionTable,
@@ -28,6 +28,8 @@ const CLOCK_SKEW: Duration = Duration::from_secs(30);
 /// Maximum number of resource updates that are remembered, and that wait while the bus is
 /// unavailable.
 const MAX_UPDATES: usize = 1024;
+/// Maximum bytes of unpublished notifications of extensions; the oldest are dropped.
+const MAX_CUSTOM_BYTES: usize = 256 << 10;
 /// First and longest delay before a publication is retried.
 const RETRY_DELAYS: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(5)];
 
@@ -100,15 +102,21 @@ struct ChangeMessage {
     /// Completed elicitations, with the names of the clients to notify.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     ended: BTreeMap<String, String>,
+    /// Notifications of extensions, in order.
+    #[serde(skip_serializing_if = "VecDeque::is_empty")]
+    custom: VecDeque<CustomNotification>,
 }
 
 impl ChangeMessage {
     fn is_empty(&self) -> bool {
-        let ChangeMessage { tools, prompts, resources, updated, anything, done, ended, .. } = self;
+        let ChangeMessage {
+            tools, prompts, resources, updated, anything, done, ended, custom, ..
+        } = self;
         !(*tools || *prompts || *resources || *anything)
             && updated.is_empty()
             && done.is_empty()
             && ended.is_empty()
+            && custom.is_empty()
     }
 
     /// Drops details that exceed the limits.
@@ -123,6 +131,12 @@ impl ChangeMessage {
         while self.ended.len() > MAX_UPDATES {
             self.ended.pop_first();
         }
+        let size = |it: &CustomNotification| it.heap_bytes();
+        while self.custom.len() > MAX_UPDATES
+            || self.custom.iter().map(size).sum::<usize>() > MAX_CUSTOM_BYTES
+        {
+            self.custom.pop_front();
+        }
     }
 
     /// Puts back changes that were not sent.
@@ -134,6 +148,8 @@ impl ChangeMessage {
         self.updated.extend(unsent.updated);
         self.done.extend(unsent.done);
         self.ended.extend(unsent.ended);
+        let later = mem::replace(&mut self.custom, unsent.custom);
+        self.custom.extend(later);
         self.bound();
     }
 }
@@ -199,6 +215,7 @@ impl ClusterPublisher for BusPublisher {
             Notification::ResourceUpdated { uri } => {
                 changes.updated.insert(uri.to_string());
             }
+            Notification::Custom(it) => changes.custom.push_back((**it).clone()),
             // The process that runs a task sends its notifications.
             _ => {}
         });
@@ -305,6 +322,10 @@ fn apply_changes(
         subscription_table.notify_local(&notification, |principal| {
             read_resource::may_subscribe(server, principal, &uri)
         });
+    }
+    for notification in changes.custom {
+        let notification = Notification::Custom(Box::new(notification));
+        subscription_table.notify_local(&notification, |_| true);
     }
     for id in changes.done {
         subscription_table.finish_elicitation(&id);

@@ -7,6 +7,7 @@ use std::{
     task::Waker,
 };
 
+use crate::notifications::custom::PendingCustom;
 use wharf_model::{BudgetShare, Notification, Task, TaskState, TaskStatus, Timestamp};
 
 /// Set of notifications to send. Repeated changes coalesce, so a slow subscriber needs little
@@ -18,6 +19,7 @@ pub(super) struct PendingNotifications {
     pub(super) resources: bool,
     pub(super) uris: BTreeSet<Arc<str>>,
     pub(super) elicitations: VecDeque<String>,
+    pub(super) custom: PendingCustom,
     /// Current state of tasks: the last update wins.
     tasks: BTreeMap<String, (Box<Task>, BudgetShare)>,
     progress: BTreeMap<String, Notification>,
@@ -130,7 +132,9 @@ impl PendingNotifications {
         if let Some((_, (task, _))) = self.tasks.pop_first() {
             return Some(Notification::Task(task));
         }
-        self.elicitations.pop_front().map(|id| Notification::ElicitationComplete { id })
+        let elicitation = self.elicitations.pop_front();
+        let elicitation = elicitation.map(|id| Notification::ElicitationComplete { id });
+        elicitation.or_else(|| self.custom.pop())
     }
 }
 

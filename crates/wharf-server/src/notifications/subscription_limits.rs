@@ -141,10 +141,7 @@ impl SubscriptionPermit {
     pub(crate) fn reserve(&self, bytes: usize) -> Option<BudgetShare> {
         let held = self.limits.bytes.take(&self.caller, bytes).ok();
         if held.is_none() && self.limits.trim.is_due() {
-            tracing::warn!(
-                bytes,
-                "dropped a task notification: too many are pending for its caller"
-            );
+            tracing::warn!(bytes, "dropped a notification: too many are pending for its caller");
         }
         held
     }

@@ -56,6 +56,14 @@ pub(super) struct SubscriberState {
     pub(super) peer: Option<Arc<Peer>>,
     pub(super) pending: Mutex<PendingNotifications>,
     pub(super) permit: SubscriptionPermit,
+    /// Extensions with notifications that the client declared; `None` if there are none.
+    extensions: Option<Arc<BTreeSet<String>>>,
+}
+
+/// Permit of a subscription, and the extensions that its client declared.
+pub(crate) struct SubscriptionOptions {
+    pub(crate) permit: SubscriptionPermit,
+    pub(crate) extensions: Option<Arc<BTreeSet<String>>>,
 }
 
 /// Registration of a subscription, removed on drop.
@@ -102,7 +110,7 @@ impl SubscriptionTable {
         self: &Arc<Self>,
         filter: LiveSubscriptionFilter,
         request: &Request,
-        permit: SubscriptionPermit,
+        options: SubscriptionOptions,
         may_subscribe: impl Fn(Option<&Principal>, &str) -> bool,
     ) -> ActiveSubscription {
         let (since, peer) = (request.since, request.known_peer().cloned());
@@ -116,7 +124,8 @@ impl SubscriptionTable {
             missed = filter.read(|filter| updates.missed(&filter.uris, since));
         }
         let pending = Mutex::new(pending);
-        let subscriber = Arc::new(SubscriberState { filter, peer, pending, permit });
+        let SubscriptionOptions { permit, extensions } = options;
+        let subscriber = Arc::new(SubscriberState { filter, peer, pending, permit, extensions });
         subscribers.all.insert(number, subscriber.clone());
         drop(subscribers);
         // The closure is foreign code that may call back: no lock may be held.
@@ -285,6 +294,13 @@ impl SubscriberState {
                         .read(|filter| pending.remove_tasks(|id| !filter.tasks.contains(id)));
                 }
                 if !pending.add_task(notification, |bytes| self.permit.reserve(bytes)) {
+                    return;
+                }
+            }
+            Notification::Custom(it) => {
+                let declared =
+                    self.extensions.as_ref().is_some_and(|ids| ids.contains(&it.extension));
+                if !declared || !pending.custom.push(it, |bytes| self.permit.reserve(bytes)) {
                     return;
                 }
             }

@@ -45,6 +45,8 @@ pub struct CustomMethod {
     pub(crate) declaration: Declaration,
     pub(crate) timeout: Option<Duration>,
     pub(crate) scopes: Vec<String>,
+    /// True for a notification of clients, which has no reply.
+    pub(crate) is_notification: bool,
 }
 
 impl CustomMethod {
@@ -58,7 +60,14 @@ impl CustomMethod {
         let mut declaration = Declaration::default();
         A::declare(&mut declaration);
         let endpoint = AsyncEndpoint::<F, A, MethodConverter>::endpoint(handler);
-        CustomMethod { name: name.into(), endpoint, declaration, timeout: None, scopes: Vec::new() }
+        CustomMethod {
+            name: name.into(),
+            endpoint,
+            declaration,
+            timeout: None,
+            scopes: Vec::new(),
+            is_notification: false,
+        }
     }
 
     /// Returns the name of the method.
@@ -78,6 +87,10 @@ impl CustomMethod {
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
+    }
+
+    pub(crate) fn receives_notification(self) -> Self {
+        CustomMethod { is_notification: true, ..self }
     }
 
     /// Returns the schema of its parameters.

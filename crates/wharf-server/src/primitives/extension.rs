@@ -8,10 +8,10 @@ use crate::{
     primitives::custom_method::CustomMethod,
 };
 
-/// Extension of the protocol: its identifier, its settings and its methods.
+/// Extension of the protocol: its identifier, its settings, its methods, and its notifications in both directions.
 ///
-/// The server declares it under `capabilities.extensions` to clients whose revision has extensions.
-/// Its methods are answered in every revision.
+/// The server declares it under `capabilities.extensions`, in every revision. Its methods are answered whether or
+/// not the client declares it; notifications are sent only to clients that do.
 ///
 /// ```
 /// # mod wharf { pub use {wharf_model::*, wharf_server::*}; pub mod server { pub use super::*; } }
@@ -31,13 +31,16 @@ pub struct ProtocolExtension {
     pub(crate) id: String,
     pub(crate) settings: Meta,
     pub(crate) methods: Vec<CustomMethod>,
+    /// Names of notifications that the server may send.
+    pub(crate) notifications: Vec<String>,
 }
 
 impl ProtocolExtension {
     /// Creates an extension without settings and methods. Its identifier is a domain in reverse, `/` and a
     /// name, such as `com.example/tides`.
     pub fn new(id: impl Into<String>) -> Self {
-        ProtocolExtension { id: id.into(), settings: Meta::new(), methods: Vec::new() }
+        let (methods, notifications) = (Vec::new(), Vec::new());
+        ProtocolExtension { id: id.into(), settings: Meta::new(), methods, notifications }
     }
 
     /// Sets a setting that clients read.
@@ -54,6 +57,24 @@ impl ProtocolExtension {
         A: Extract + 'static,
     {
         self.custom_method(CustomMethod::new(name, handler))
+    }
+
+    /// Receives a notification of clients: an async function of the same extractors as a method. Its result is
+    /// discarded, and it cannot send to the client.
+    pub fn on_notification<A, F>(self, name: impl Into<String>, handler: F) -> Self
+    where
+        F: Handler<A>,
+        F::Output: IntoMethodResult,
+        A: Extract + 'static,
+    {
+        self.custom_method(CustomMethod::new(name, handler).receives_notification())
+    }
+
+    /// Declares a notification that the server sends: [`Ctx::notify`](crate::Ctx::notify) during a call,
+    /// [`Registry::notify`](crate::Registry::notify) at any time.
+    pub fn notification(mut self, name: impl Into<String>) -> Self {
+        self.notifications.push(name.into());
+        self
     }
 
     /// Adds a method with scopes or a timeout.

@@ -20,6 +20,7 @@ pub(crate) fn call_method(
 ) -> BoxFuture<Outcome> {
     let name = request.method_name();
     let method = server.methods.get(&*name);
+    let method = method.filter(|method| method.is_notification == request.notification);
     let Some(method) = method.filter(|_| server.allows(&request, Item::Method(&name))) else {
         return now(Error::method_not_found(&excerpt(&name)).into());
     };

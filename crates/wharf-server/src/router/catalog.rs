@@ -73,8 +73,13 @@ pub(crate) struct CatalogEntry<I: ListedItem> {
 /// Custom methods by name, fixed when the server is built: the protocol layer knows their names.
 pub(crate) type MethodTable = HashMap<String, MethodEntry, FastState>;
 
+/// Identifiers of extensions by the names of the notifications that they let the server send.
+pub(crate) type NotificationTable = HashMap<String, String, FastState>;
+
 /// Registered custom method.
 pub(crate) struct MethodEntry {
+    /// True for a notification of clients, which has no reply.
+    pub(crate) is_notification: bool,
     pub(crate) endpoint: Arc<dyn Endpoint>,
     pub(crate) validator: SchemaValidator,
     pub(crate) deadlines: Option<Deadlines>,

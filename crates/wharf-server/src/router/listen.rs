@@ -13,7 +13,7 @@ use crate::tasks;
 use crate::{
     handler::now,
     notifications,
-    notifications::ActiveSubscription,
+    notifications::{ActiveSubscription, SubscriptionOptions, custom},
     router::{catalog::CatalogSnapshot, state::ServerState},
     tasks::subscription::TaskSubscription,
 };
@@ -68,11 +68,15 @@ pub(crate) fn admit(
     });
     let permit = server.subscription_limits.admit(request, &filter);
     let permit = permit.ok_or_else(|| Error::overloaded(Duration::from_secs(1)))?;
+    let extensions = custom::declared_by(server, request);
     request.drop_message();
     let agreed = filter.read(SubscriptionFilter::clone);
     let may_subscribe =
         |principal: Option<&_>, uri: &str| read_resource::may_subscribe(server, principal, uri);
-    let subscription = server.subscription_table.listen(filter, request, permit, may_subscribe);
+    let subscription = {
+        let options = SubscriptionOptions { permit, extensions };
+        server.subscription_table.listen(filter, request, options, may_subscribe)
+    };
     outbox.set_deadlines(Deadlines { idle: None, total: None });
     outbox.notify(Notification::Acknowledged(agreed));
     Ok(subscription)

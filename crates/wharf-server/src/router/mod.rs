@@ -97,7 +97,18 @@ impl Router {
 
     /// Returns the names of the methods that the protocol does not define.
     pub fn custom_methods(&self) -> impl Iterator<Item = &str> {
-        self.server.methods.keys().map(String::as_str)
+        self.method_names(false)
+    }
+
+    /// Returns the names of the notifications of clients that an extension declares.
+    pub fn custom_notifications(&self) -> impl Iterator<Item = &str> {
+        self.method_names(true)
+    }
+
+    fn method_names(&self, notifications: bool) -> impl Iterator<Item = &str> {
+        let of_kind =
+            self.server.methods.iter().filter(move |it| it.1.is_notification == notifications);
+        of_kind.map(|(name, _)| name.as_str())
     }
 
     /// Returns the limits of the server.

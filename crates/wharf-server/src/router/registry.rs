@@ -2,10 +2,12 @@
 
 use std::{fmt, sync::Arc};
 
-use wharf_model::{Notification, Principal};
+use serde::Serialize;
+use wharf_model::{Error, Notification, Principal};
 
 use crate::{
     builder::{Part, error::BuildError, prepare::PartPreparer},
+    notifications::custom,
     router::{read_resource, state::ServerState},
 };
 
@@ -102,6 +104,30 @@ impl Registry {
     /// Notifies subscribers that the lists of resources and templates changed.
     pub fn resources_changed(&self) {
         self.publish(&Notification::ResourcesChanged);
+    }
+
+    /// Sends a notification that an extension of the server declares to all subscribers that declared the extension:
+    /// legacy sessions, and `subscriptions/listen` of modern clients, in all processes of the server. A subscriber
+    /// that reads too slowly misses some.
+    ///
+    /// ```
+    /// # mod wharf { pub use {wharf_model::*, wharf_server::*}; pub mod server { pub use super::*; } }
+    /// use serde_json::json;
+    /// use wharf::server::{ProtocolExtension, Router};
+    ///
+    /// let tides = ProtocolExtension::new("com.example/tides").notification("tides/turned");
+    /// let registry = Router::builder().extension(tides).build()?.registry();
+    /// registry.notify("tides/turned", json!({"height": 3})).unwrap();
+    /// assert!(registry.notify("tides/undeclared", json!({})).is_err());
+    /// # Ok::<(), wharf::server::BuildError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If no extension of the server declares it, or if `params` is not an object.
+    pub fn notify(&self, method: &str, params: impl Serialize) -> Result<(), Error> {
+        let notification = custom::build(&self.server, method, &params)?;
+        self.publish(&Notification::Custom(Box::new(notification)));
+        Ok(())
     }
 
     /// Notifies the client of a URL elicitation that it is complete.

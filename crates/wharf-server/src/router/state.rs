@@ -20,7 +20,7 @@ use crate::{
     notifications::{SubscriptionTable, subscription_limits::SubscriptionLimits},
     router::{
         access::Access,
-        catalog::{CatalogLists, CatalogSnapshot, MethodTable},
+        catalog::{CatalogLists, CatalogSnapshot, MethodTable, NotificationTable},
         concurrency::ConcurrencyLimit,
         registry::Registry,
     },
@@ -41,6 +41,7 @@ pub(crate) struct ServerState {
     pub(crate) upstream: Option<Arc<dyn Service>>,
     pub(crate) forwards_custom_methods: bool,
     pub(crate) methods: MethodTable,
+    pub(crate) notifications: NotificationTable,
     pub(crate) subscription_table: Arc<SubscriptionTable>,
     pub(crate) subscription_limits: Arc<SubscriptionLimits>,
     pub(crate) call_limit: Arc<ConcurrencyLimit>,

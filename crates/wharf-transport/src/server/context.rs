@@ -1,8 +1,14 @@
 //! Service, protocol and limits that a server transport uses.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    future::poll_fn,
+    sync::Arc,
+    task::{Context, Waker},
+    time::Duration,
+};
 
-use wharf_model::{Deadlines, Service, Timer, setters};
+use wharf_model::{ActiveCall, Deadlines, Event, Outcome, Request, Service, Timer, setters};
 use wharf_wire::ServerProtocol;
 
 use crate::{TokioTimer, server::limits::message_memory::MessageBudget};
@@ -48,6 +54,17 @@ impl ServerContext {
         self
     }
 
+    /// Runs the handler of a notification of a client, in the background if it is pending. It has no reply, and the
+    /// limit of concurrent calls bounds how many run.
+    pub(crate) fn run_notification(&self, request: Request) {
+        let call = ActiveCall::start(&*self.service, request, self.timer.clone(), self.deadlines);
+        let mut run = Box::pin(discard_events(call));
+        // Most handlers end with the first poll: then the next message finds their effect.
+        if run.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
+            tokio::spawn(run);
+        }
+    }
+
     /// Maximum length of a message in bytes.
     pub(crate) fn max_message(&self) -> usize {
         self.wire.max_message()
@@ -73,6 +90,20 @@ setters!(ServerContext {
     #[cfg(feature = "http")]
     http_limits: crate::server::http::HttpLimits,
 });
+
+/// Runs a call that has no channel to its client.
+async fn discard_events(mut call: ActiveCall) {
+    loop {
+        match poll_fn(|cx| call.poll_event(cx)).await {
+            Event::ClientRequest(id, ask) => call.refuse(id, &ask),
+            Event::Done(Outcome::Failed(error)) => {
+                return tracing::debug!(%error, "the handler of a notification failed");
+            }
+            Event::Done(_) => return,
+            Event::Notify(_) | Event::Withdraw(_) | Event::LetGo => {}
+        }
+    }
+}
 
 impl fmt::Debug for ServerContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -72,6 +72,10 @@ impl MessageReplies {
                 prepare(&mut request);
                 self.calls.push(CallDriver::start(context, request, codec, false));
             }
+            Received::Notify(mut request) => {
+                prepare(&mut request);
+                context.run_notification(request);
+            }
             Received::Reply(reply, _) => self.reply(reply),
             // Without a connection, responses and cancellations have no target.
             _ => {}

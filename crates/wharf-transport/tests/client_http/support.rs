@@ -29,6 +29,7 @@ pub(crate) fn options() -> ClientTransportOptions {
     ClientTransportOptions::new(ClientIdentity {
         info: Implementation::new("test", "1"),
         capabilities,
+        notifications: Vec::new(),
     })
 }
 

@@ -190,7 +190,7 @@ pub(crate) fn options() -> ClientTransportOptions {
     let capabilities: ClientCapabilities =
         serde_json::from_value(serde_json::json!({"roots": {"listChanged": true}})).unwrap();
     let info = Implementation::new("tester", "1");
-    ClientTransportOptions::new(ClientIdentity { info, capabilities })
+    ClientTransportOptions::new(ClientIdentity { info, capabilities, ..ClientIdentity::default() })
 }
 
 pub(crate) fn pinned(date: &str) -> ClientTransportOptions {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, value::RawValue};
-use wharf_model::{Error, ErrorKind, LogLevel, Method, Request, TaskRequest};
+use wharf_model::{CustomNotification, Error, ErrorKind, LogLevel, Method, Request, TaskRequest};
 
 use crate::client::{ClientCodec, ClientIdentity};
 use crate::{
@@ -74,7 +74,7 @@ impl ClientCodec {
         // All parameters of a custom method are the caller's.
         let unknown = VersionedType::CallParams.unknown_to(self.revision).filter(|_| !is_custom);
         let unknown: Vec<_> = unknown.collect();
-        self.write(name, id, out, |params| {
+        self.write(name, Some(id), out, |params| {
             let mut has_filter = false;
             let calls_tool = request.method == Method::CallTool;
             let meta = copy(request.params(), params, |key| {
@@ -122,7 +122,7 @@ impl ClientCodec {
             open(out, Some(id), method).close();
             return Ok(());
         }
-        self.write(method, id, out, |params| {
+        self.write(method, Some(id), out, |params| {
             let meta = copy(given, params, |_| true)?;
             self.write_meta(params, meta, id, MetaOptions::default())
         })
@@ -154,6 +154,23 @@ impl ClientCodec {
             open(out, None, "notifications/roots/list_changed").close();
         }
         due
+    }
+
+    /// Writes a notification of an extension, with the metadata that the revision requires.
+    ///
+    /// # Errors
+    /// If its parameters are not a JSON object.
+    pub fn custom_notification(
+        &self,
+        notification: &CustomNotification,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Error> {
+        self.write(&notification.method, None, out, |params| {
+            let meta = copy(notification.params.get(), params, |_| true)?;
+            let options = MetaOptions { progress: Some(false), level: None };
+            // Without progress there is no token, and so no id.
+            self.write_meta(params, meta, &CallId::from(0), options)
+        })
     }
 
     /// Writes the cancellation of the call `id`.
@@ -229,16 +246,17 @@ impl ClientCodec {
         due
     }
 
-    /// Writes a request; `params` writes its parameters. If that fails, nothing is written.
+    /// Writes a request, or without an id a notification; `params` writes its parameters. If that fails, nothing
+    /// is written.
     fn write(
         &self,
         method: &str,
-        id: &CallId,
+        id: Option<&CallId>,
         out: &mut Vec<u8>,
         params: impl FnOnce(&mut ObjectWriter<'_>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let start = out.len();
-        let mut message = open(out, Some(id), method);
+        let mut message = open(out, id, method);
         let mut object = message.object("params");
         let written = params(&mut object);
         object.close();

@@ -5,7 +5,7 @@ mod encode;
 mod headers;
 mod negotiation;
 mod notifications;
-mod result;
+pub(crate) mod result;
 mod server_requests;
 mod task;
 
@@ -35,6 +35,7 @@ use crate::{
 /// let client = ClientIdentity {
 ///     info: Implementation::new("tug", "1.0.0"),
 ///     capabilities: ClientCapabilities::default().roots(RootsCapability::default()),
+///     ..ClientIdentity::default()
 /// };
 /// assert_eq!(client.info.name, "tug");
 /// ```
@@ -44,6 +45,8 @@ pub struct ClientIdentity {
     pub info: Implementation,
     /// Declared capabilities.
     pub capabilities: ClientCapabilities,
+    /// Notifications of declared extensions that the client receives: name, and identifier of the extension.
+    pub notifications: Vec<(String, String)>,
 }
 
 /// Client codec for one negotiated revision: encodes and decodes messages. Cheap to clone.

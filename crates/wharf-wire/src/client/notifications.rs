@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use wharf_model::{LogLevel, Notification, SubscriptionFilter};
+use wharf_model::{CustomNotification, LogLevel, Notification, SubscriptionFilter};
 
 use crate::client::{ClientCodec, ServerNotification, read_object};
 use crate::{CallId, json::field_spans::unquote, versions::revision::Feature};
@@ -19,7 +19,10 @@ pub(super) fn read(codec: &ClientCodec, method: &str, params: &str) -> Option<Se
         "notifications/resources/updated" => updated(params)?,
         "notifications/subscriptions/acknowledged" => acknowledged(params)?,
         "notifications/elicitation/complete" => elicitation_complete(params)?,
-        _ => codec.task_notification(method, params)?,
+        _ => match codec.task_notification(method, params) {
+            Some(notification) => notification,
+            None => custom(codec, method, params)?,
+        },
     };
     let NotificationTarget { token, meta } = fields(params).unwrap_or_default();
     let subscription = meta.and_then(|meta| fields::<SubscriptionMeta<'_>>(meta.get())?.id);
@@ -31,6 +34,14 @@ pub(super) fn read(codec: &ClientCodec, method: &str, params: &str) -> Option<Se
 }
 
 /// Call or subscription that a notification belongs to.
+/// Reads a notification that an extension of the client declares.
+fn custom(codec: &ClientCodec, method: &str, params: &str) -> Option<Notification> {
+    let mut declared = codec.client.notifications.iter();
+    let (method, extension) = declared.find(|(name, _)| name == method)?;
+    let params: &RawValue = fields(params)?;
+    CustomNotification::new(extension, method, params).ok().map(Box::new).map(Notification::Custom)
+}
+
 #[derive(Default, Deserialize)]
 struct NotificationTarget<'a> {
     #[serde(rename = "progressToken", borrow)]

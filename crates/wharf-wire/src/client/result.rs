@@ -6,8 +6,8 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
 use wharf_model::{
     CacheHint, ClientRequest, Completion, Discovery, Error, ErrorKind, InputRequired, JsonText,
-    LazyJson, Meta, Method, Outcome, Page, PageBody, PromptResult, ReadResult, Reply,
-    ServerCapabilities, Task, ToolResult, UnknownFields, count_values, has_at_most,
+    LazyJson, Meta, Method, Outcome, Page, PageBody, ServerCapabilities, Task, ToolResult,
+    UnknownFields, count_values, has_at_most,
 };
 
 use super::{ClientCodec, read_object};
@@ -80,10 +80,10 @@ fn task_outcome(task: Task) -> Outcome {
 }
 
 /// Reader for the text of a result.
-pub(super) struct ResultReader<'a> {
+pub(crate) struct ResultReader<'a> {
     pub(super) codec: &'a ClientCodec,
-    pub(super) method: Method,
-    pub(super) json: &'a str,
+    pub(crate) method: Method,
+    pub(crate) json: &'a str,
 }
 
 impl<'a> ResultReader<'a> {
@@ -104,43 +104,7 @@ impl<'a> ResultReader<'a> {
         self.reply().map(Outcome::Complete)
     }
 
-    fn reply(&self) -> Result<Reply, Error> {
-        Ok(match self.method {
-            Method::CallTool | Method::TaskResult => {
-                Reply::Tool(self.strip_protocol_fields(self.whole()?))
-            }
-            Method::GetPrompt => {
-                let mut it: PromptResult = self.whole()?;
-                it.meta = self.user_meta(it.meta);
-                self.strip_protocol_extra(&mut it.extra);
-                Reply::Prompt(it)
-            }
-            Method::ReadResource => {
-                let mut it: ReadResult = self.whole()?;
-                it.meta = self.user_meta(it.meta);
-                self.strip_protocol_extra(&mut it.extra);
-                it.cache = self.cache_hint()?;
-                Reply::Read(it)
-            }
-            Method::ListTools => Reply::Tools(self.page("tools")?),
-            Method::ListPrompts => Reply::Prompts(self.page("prompts")?),
-            Method::ListResources => Reply::Resources(self.page("resources")?),
-            Method::ListTemplates => Reply::Templates(self.page("resourceTemplates")?),
-            Method::Complete => Reply::Completion(self.completion()?),
-            Method::Discover => Reply::Discover(Box::new(self.discovery()?)),
-            Method::Listen => Reply::Listened,
-            Method::GetTask => Reply::Task(Box::new(self.task(self.json)?)),
-            Method::UpdateTask => Reply::TaskUpdated,
-            Method::CancelTask => self.task_cancelled()?,
-            Method::ListTasks => self.task_list()?,
-            Method::Custom => Reply::Custom(self.custom()?),
-            Method::Elicit | Method::Sample | Method::ListRoots => {
-                return Err(self.invalid("this method is handled by the client"));
-            }
-        })
-    }
-
-    fn page<T: DeserializeOwned>(&self, key: &str) -> Result<Page<T>, Error> {
+    pub(crate) fn page<T: DeserializeOwned>(&self, key: &str) -> Result<Page<T>, Error> {
         let [items, next, meta] = self.members([key, "nextCursor", "_meta"])?;
         let items = items.ok_or_else(|| self.invalid(format!("missing `{key}`")))?;
         let Ok(spans) = scanner::elements(items, u32::MAX, MAX_PAGE_ITEMS) else {
@@ -166,7 +130,7 @@ impl<'a> ResultReader<'a> {
     }
 
     /// Reads the result of a custom method: the whole object, without the protocol's own members.
-    fn custom(&self) -> Result<JsonText, Error> {
+    pub(crate) fn custom(&self) -> Result<JsonText, Error> {
         let mut out = Vec::new();
         let mut object = ObjectWriter::open(&mut out);
         let mut meta = None;
@@ -186,7 +150,7 @@ impl<'a> ResultReader<'a> {
         RawValue::from_string(text).map(JsonText::from).map_err(|problem| self.invalid(problem))
     }
 
-    fn completion(&self) -> Result<Completion, Error> {
+    pub(crate) fn completion(&self) -> Result<Completion, Error> {
         #[derive(Deserialize)]
         struct Fields {
             completion: Completion,
@@ -198,7 +162,7 @@ impl<'a> ResultReader<'a> {
         Ok(completion)
     }
 
-    fn discovery(&self) -> Result<Discovery, Error> {
+    pub(crate) fn discovery(&self) -> Result<Discovery, Error> {
         #[derive(Deserialize)]
         struct Fields {
             #[serde(default)]
@@ -215,7 +179,7 @@ impl<'a> ResultReader<'a> {
     }
 
     /// Reads the cache hint. An invalid hint counts as none, so the result is not cached.
-    fn cache_hint(&self) -> Result<Option<CacheHint>, Error> {
+    pub(crate) fn cache_hint(&self) -> Result<Option<CacheHint>, Error> {
         if !self.codec.revision.has(Feature::CacheHints) {
             return Ok(None);
         }
@@ -228,14 +192,17 @@ impl<'a> ResultReader<'a> {
     }
 
     /// Removes the protocol's fields from a tool result.
-    pub(super) fn strip_protocol_fields(&self, mut it: ToolResult) -> ToolResult {
+    pub(crate) fn strip_protocol_fields(&self, mut it: ToolResult) -> ToolResult {
         it.meta = self.user_meta(it.meta);
         self.strip_protocol_extra(&mut it.extra);
         it
     }
 
     /// Removes the protocol's members from the `_meta` of a result.
-    fn user_meta(&self, meta: Option<Box<LazyJson<Meta>>>) -> Option<Box<LazyJson<Meta>>> {
+    pub(crate) fn user_meta(
+        &self,
+        meta: Option<Box<LazyJson<Meta>>>,
+    ) -> Option<Box<LazyJson<Meta>>> {
         let mut meta = meta?;
         let ours: &[&str] = match self.method {
             _ if self.codec.is_modern() => &[SERVER_INFO, SUBSCRIPTION_ID],
@@ -247,7 +214,7 @@ impl<'a> ResultReader<'a> {
     }
 
     /// Removes the protocol's fields from unknown fields.
-    fn strip_protocol_extra(&self, extra: &mut UnknownFields) {
+    pub(crate) fn strip_protocol_extra(&self, extra: &mut UnknownFields) {
         for name in PROTOCOL_FIELDS.into_iter().filter(|_| self.codec.is_modern()) {
             extra.remove(name);
         }
@@ -321,7 +288,7 @@ impl<'a> ResultReader<'a> {
         Ok(found)
     }
 
-    fn whole<T: DeserializeOwned>(&self) -> Result<T, Error> {
+    pub(crate) fn whole<T: DeserializeOwned>(&self) -> Result<T, Error> {
         self.within_bounds(self.json)?;
         read_object(self.json).map_err(|problem| self.invalid(problem))
     }
@@ -343,7 +310,7 @@ impl<'a> ResultReader<'a> {
             .map_err(|problem| self.invalid(format_args!("{place}: {problem}")))
     }
 
-    pub(super) fn invalid(&self, problem: impl std::fmt::Display) -> Error {
+    pub(crate) fn invalid(&self, problem: impl std::fmt::Display) -> Error {
         Error::new(ErrorKind::ValidationFailed)
             .with_message(format!("Invalid result of {}: {problem}", self.method.name()))
     }

@@ -54,7 +54,7 @@ impl<'a> ResultReader<'a> {
     }
 
     /// Reads a task and, where the revision has them, the fields of its state.
-    pub(super) fn task(&self, json: &'a str) -> Result<Task, Error> {
+    pub(crate) fn task(&self, json: &'a str) -> Result<Task, Error> {
         if !self.codec.is_modern() {
             return self.handle(json);
         }
@@ -137,7 +137,7 @@ impl<'a> ResultReader<'a> {
         Ok((task, status))
     }
 
-    pub(super) fn task_list(&self) -> Result<Reply, Error> {
+    pub(crate) fn task_list(&self) -> Result<Reply, Error> {
         let [tasks, next] = self.members(["tasks", "nextCursor"])?;
         let tasks = tasks.ok_or_else(|| self.invalid("missing `tasks`"))?;
         let Ok(spans) = scanner::elements(tasks, u32::MAX, MAX_PAGE_ITEMS) else {
@@ -156,7 +156,7 @@ impl<'a> ResultReader<'a> {
 
     /// Reads the result of cancelling a task. The modern result has no fields of the task, so the task is empty
     /// there.
-    pub(super) fn task_cancelled(&self) -> Result<Reply, Error> {
+    pub(crate) fn task_cancelled(&self) -> Result<Reply, Error> {
         let task = match self.codec.is_modern() {
             true => Task::new("", Timestamp::default()),
             false => self.handle(self.json)?,

@@ -11,7 +11,7 @@ use wharf_model::{
 use crate::{
     Revision, ServerProtocol,
     json::{field_spans::unquote, writer, writer::ObjectWriter},
-    server::{client_requests, handshake::PendingInitialize, tasks},
+    server::{client_requests, custom, handshake::PendingInitialize, tasks},
     versions::revision::Feature,
 };
 
@@ -66,8 +66,15 @@ pub(crate) enum CodecRole {
     StatelessInitialize,
     /// Has the peer of a legacy session that requested a task.
     TaskOwner(Box<TaskOwner>),
-    /// Belongs to the implicit subscription of a legacy session, with its filter.
-    SessionListen(LiveSubscriptionFilter),
+    /// Belongs to the implicit subscription of a legacy session.
+    SessionListen(Box<SessionListen>),
+}
+
+/// Implicit subscription of a legacy session: its client and its filter.
+#[derive(Debug)]
+pub(crate) struct SessionListen {
+    pub(crate) peer: Arc<Peer>,
+    pub(crate) filter: LiveSubscriptionFilter,
 }
 
 /// Legacy client that requested a task.
@@ -181,6 +188,9 @@ impl Codec {
             Notification::Log { .. } => !listening,
             Notification::Acknowledged(_) => listening,
             Notification::ElicitationComplete { .. } => self.revision.has(Feature::ElicitationIds),
+            Notification::Custom(it) => {
+                self.client_can(&ClientCapability::Extension(it.extension.clone()))
+            }
             Notification::ToolsChanged
             | Notification::PromptsChanged
             | Notification::ResourcesChanged
@@ -195,8 +205,15 @@ impl Codec {
         message.text("method", method);
         if listening || has_params(notification) {
             let mut params = message.object("params");
-            self.write_related_meta(notification, &mut params);
-            self.write_params(notification, &mut params);
+            match notification {
+                Notification::Custom(it) => {
+                    self.write_custom_params(notification, it, &mut params);
+                }
+                _ => {
+                    self.write_related_meta(notification, None, &mut params);
+                    self.write_params(notification, &mut params);
+                }
+            }
             params.close();
         }
         message.close();
@@ -204,34 +221,43 @@ impl Codec {
         true
     }
 
-    /// Writes the subscription or task that a notification belongs to.
-    fn write_related_meta(&self, notification: &Notification, params: &mut ObjectWriter<'_>) {
-        if self.revision.is_modern() {
-            if self.is_listen() {
-                let mut meta = params.object("_meta");
-                meta.plain(SUBSCRIPTION_ID, self.id_json());
-                meta.close();
-            }
-            return;
-        }
+    /// Writes `_meta`: the sender's own members, and the subscription or task that a notification belongs to.
+    pub(crate) fn write_related_meta(
+        &self,
+        notification: &Notification,
+        own: Option<&str>,
+        params: &mut ObjectWriter<'_>,
+    ) {
+        let modern = self.revision.is_modern();
         let related = match notification {
+            _ if modern => None,
             Notification::TaskProgress { id, .. } => Some(Cow::Owned(writer::as_json(id))),
             _ => self.related_task().map(Cow::Borrowed),
         };
-        if let Some(id) = related {
-            let mut meta = params.object("_meta");
-            tasks::write_related(&mut meta, &id);
-            meta.close();
+        let subscription = modern && self.is_listen();
+        if own.is_none() && related.is_none() && !subscription {
+            return;
         }
+        let mut meta = params.object("_meta");
+        if let Some(own) = own {
+            custom::copy_meta(own, &mut meta);
+        }
+        if let Some(id) = related {
+            tasks::write_related(&mut meta, &id);
+        }
+        if subscription {
+            meta.plain(SUBSCRIPTION_ID, self.id_json());
+        }
+        meta.close();
     }
 
     /// Removes a task that has ended from the session's subscription: it sends no more notifications.
     fn unfollow_ended_task(&self, notification: &Notification) {
-        if let (CodecRole::SessionListen(filter), Notification::Task(task)) =
+        if let (CodecRole::SessionListen(listen), Notification::Task(task)) =
             (&self.role, notification)
             && task.status().is_terminal()
         {
-            filter.edit(|filter| filter.tasks.remove(&task.id));
+            listen.filter.edit(|filter| filter.tasks.remove(&task.id));
         }
     }
 
@@ -257,7 +283,8 @@ impl Codec {
             Notification::ElicitationComplete { id } => params.text("elicitationId", id),
             Notification::ToolsChanged
             | Notification::PromptsChanged
-            | Notification::ResourcesChanged => {}
+            | Notification::ResourcesChanged
+            | Notification::Custom(_) => {}
         }
     }
 
@@ -318,6 +345,7 @@ impl Codec {
         match &self.role {
             CodecRole::Peer(peer) => return peer.capabilities.has(wanted),
             CodecRole::TaskOwner(owner) => return owner.peer.capabilities.has(wanted),
+            CodecRole::SessionListen(listen) => return listen.peer.capabilities.has(wanted),
             _ => {}
         }
         let declared = self.capabilities.of(&self.body);
@@ -328,7 +356,7 @@ impl Codec {
 
 pub(crate) const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 
-fn notification_method(notification: &Notification, revision: Revision) -> &'static str {
+fn notification_method(notification: &Notification, revision: Revision) -> &str {
     match notification {
         Notification::Progress { .. } | Notification::TaskProgress { .. } => {
             "notifications/progress"
@@ -344,6 +372,7 @@ fn notification_method(notification: &Notification, revision: Revision) -> &'sta
         Notification::ResourcesChanged => "notifications/resources/list_changed",
         Notification::ResourceUpdated { .. } => "notifications/resources/updated",
         Notification::ElicitationComplete { .. } => "notifications/elicitation/complete",
+        Notification::Custom(it) => &it.method,
     }
 }
 

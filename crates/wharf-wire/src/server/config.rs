@@ -38,19 +38,19 @@ pub enum ErrorProfile {
     Registry,
 }
 
-/// Methods of a server that the protocol does not define.
+/// Methods or client notifications of a server that the protocol does not define.
 #[derive(Clone, Debug)]
-enum CustomMethods {
+enum CustomNames {
     Named(HashSet<String>),
     Any,
 }
 
-impl CustomMethods {
-    /// Returns whether the server has the method `name`, which no revision defines as a request of a client.
-    fn has(&self, name: &str) -> bool {
+impl CustomNames {
+    /// Returns whether the server has `name`; `is_free` tells whether no revision defines it.
+    fn has(&self, name: &str, is_free: impl Fn(&str) -> bool) -> bool {
         match self {
-            CustomMethods::Named(names) => names.contains(name),
-            CustomMethods::Any => Method::is_qualified(name) && !Method::is_defined(name),
+            CustomNames::Named(names) => names.contains(name),
+            CustomNames::Any => Method::is_qualified(name) && is_free(name),
         }
     }
 }
@@ -71,7 +71,8 @@ pub struct ServerProtocol {
     pub(crate) client_infos: Arc<ClientInfoCache>,
     /// Memory budget for the resource subscriptions of legacy sessions.
     pub(crate) subscriptions: Arc<Budget>,
-    custom_methods: Arc<CustomMethods>,
+    custom_methods: Arc<CustomNames>,
+    custom_notifications: Arc<CustomNames>,
 }
 
 impl ServerProtocol {
@@ -90,7 +91,8 @@ impl ServerProtocol {
             log_level: LogLevel::Info,
             streams: true,
             client_infos: Arc::default(),
-            custom_methods: Arc::new(CustomMethods::Named(HashSet::new())),
+            custom_methods: Arc::new(CustomNames::Named(HashSet::new())),
+            custom_notifications: Arc::new(CustomNames::Named(HashSet::new())),
         }
     }
 
@@ -132,23 +134,41 @@ impl ServerProtocol {
     #[must_use]
     pub fn custom_methods(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
         let names = names.into_iter().map(Into::into).collect();
-        self.custom_methods = Arc::new(CustomMethods::Named(names));
+        self.custom_methods = Arc::new(CustomNames::Named(names));
         self
     }
 
-    /// Accepts every method that the protocol does not define and whose name is [qualified](Method::is_qualified), for a proxy: the
-    /// upstream server refuses the ones that it does not have.
+    /// Sets the notifications of clients that extensions of the server declare.
+    #[must_use]
+    pub fn custom_notifications(
+        mut self,
+        names: impl IntoIterator<Item = impl Into<String>>,
+    ) -> Self {
+        let names = names.into_iter().map(Into::into).collect();
+        self.custom_notifications = Arc::new(CustomNames::Named(names));
+        self
+    }
+
+    /// Accepts every method and every notification that the protocol does not define and whose name is
+    /// [qualified](Method::is_qualified), for a proxy: the upstream server refuses the ones that it does not have.
     #[must_use]
     pub fn any_custom_method(mut self) -> Self {
-        self.custom_methods = Arc::new(CustomMethods::Any);
+        self.custom_methods = Arc::new(CustomNames::Any);
+        self.custom_notifications = self.custom_methods.clone();
         self
     }
 
     /// Returns the request named `name` and the revisions that have it.
     pub(crate) fn request_kind(&self, name: &str) -> Option<(RequestKind, RevisionRange)> {
         RequestKind::named(name).or_else(|| {
-            self.custom_methods.has(name).then_some((RequestKind::Call(Method::Custom), ALWAYS))
+            let has = self.custom_methods.has(name, |name| !Method::is_defined(name));
+            has.then_some((RequestKind::Call(Method::Custom), ALWAYS))
         })
+    }
+
+    /// Returns whether an extension of the server declares the notification `name` of clients.
+    pub(crate) fn has_custom_notification(&self, name: &str) -> bool {
+        self.custom_notifications.has(name, Method::is_custom_notification)
     }
 
     /// Sets the log level for legacy clients that did not send `logging/setLevel`.
@@ -210,6 +230,8 @@ impl ServerProtocol {
 pub enum Received {
     /// Start the call; the codec encodes its events.
     Call(Request, Codec),
+    /// Run the handler of this notification, which has no reply.
+    Notify(Request),
     /// Write these bytes, with this HTTP status.
     Reply(Vec<u8>, u16),
     /// Deliver the client's response to the server request of this number: the JSON text of its result, or its

@@ -7,13 +7,14 @@ use serde::Serialize;
 use serde_json::Value;
 use wharf_model::{
     Annotations, CacheHint, Completion, Content, Discovery, ErrorKind, JsonMember, LazyJson, Meta,
-    Method, Outcome, Page, PromptInfo, PromptResult, ReadResult, Reply, ResourceInfo,
-    ServerCapabilities, TaskState, TemplateInfo, ToolInfo, ToolResult, UnknownFields,
+    Method, Outcome, Page, PromptResult, ReadResult, Reply, ServerCapabilities, TaskState,
+    ToolResult, UnknownFields,
 };
 
 use crate::{
     Revision,
     json::{writer, writer::ObjectWriter},
+    replies::ListItem,
     server::{
         client_requests,
         codec::{Codec, CodecRole, SUBSCRIPTION_ID},
@@ -80,31 +81,6 @@ impl Codec {
         200
     }
 
-    /// Writes the fields of the result; returns its cache hint and the user's `_meta` for the caller to write.
-    fn write_fields<'a>(
-        &self,
-        reply: &'a Reply,
-        result: &mut ObjectWriter<'_>,
-    ) -> (Option<CacheHint>, Option<&'a LazyJson<Meta>>) {
-        match reply {
-            Reply::Tool(it) => self.write_tool_result(it, result),
-            Reply::Tools(page) => self.write_page(page, result),
-            Reply::Resources(page) => self.write_page(page, result),
-            Reply::Templates(page) => self.write_page(page, result),
-            Reply::Prompts(page) => self.write_page(page, result),
-            Reply::Read(it) => self.write_contents(it, result),
-            Reply::Prompt(it) => self.write_prompt(it, result),
-            Reply::Completion(it) => self.write_completion(it, result),
-            Reply::Discover(it) => self.write_discovery(it, result),
-            Reply::Task(_) | Reply::TaskCancelled { .. } | Reply::TaskList { .. } => {
-                self.write_task_reply(reply, result);
-                (None, None)
-            }
-            // These have no fields; `encode` writes those of a custom method.
-            Reply::Listened | Reply::TaskUpdated | Reply::Custom(_) => (None, None),
-        }
-    }
-
     pub(crate) fn write_meta(&self, result: &mut ObjectWriter<'_>, user: Option<&LazyJson<Meta>>) {
         if !self.revision.has(Feature::ServerInfo) {
             return self.write_legacy_meta(result, user);
@@ -146,7 +122,7 @@ impl Codec {
         }
     }
 
-    fn write_page<'a, T: ListItem>(
+    pub(crate) fn write_page<'a, T: ListItem>(
         &self,
         page: &'a Page<T>,
         result: &mut ObjectWriter<'_>,
@@ -164,7 +140,7 @@ impl Codec {
         (Some(page.cache), page.meta.as_deref())
     }
 
-    fn write_contents<'a>(
+    pub(crate) fn write_contents<'a>(
         &self,
         it: &'a ReadResult,
         result: &mut ObjectWriter<'_>,
@@ -182,7 +158,7 @@ impl Codec {
         (Some(it.cache.unwrap_or_default()), it.meta.as_deref())
     }
 
-    fn write_prompt<'a>(
+    pub(crate) fn write_prompt<'a>(
         &self,
         it: &'a PromptResult,
         result: &mut ObjectWriter<'_>,
@@ -201,7 +177,7 @@ impl Codec {
         (None, it.meta.as_deref())
     }
 
-    fn write_completion<'a>(
+    pub(crate) fn write_completion<'a>(
         &self,
         it: &'a Completion,
         result: &mut ObjectWriter<'_>,
@@ -210,7 +186,7 @@ impl Codec {
         (None, it.meta.as_deref())
     }
 
-    fn write_discovery<'a>(
+    pub(crate) fn write_discovery<'a>(
         &self,
         it: &Discovery,
         result: &mut ObjectWriter<'_>,
@@ -271,68 +247,6 @@ fn without_streams(capabilities: &ServerCapabilities) -> ServerCapabilities {
         (resources.list_changed, resources.subscribe) = (false, false);
     }
     left
-}
-
-/// Item of a paginated list.
-trait ListItem: Serialize {
-    const KEY: &'static str;
-
-    fn translate(value: &mut Value, revision: Revision);
-
-    /// Returns whether `revision` has every field that the item sets.
-    fn is_complete_in(&self, revision: Revision) -> bool;
-}
-
-impl ListItem for ToolInfo {
-    const KEY: &'static str = "tools";
-
-    fn translate(value: &mut Value, revision: Revision) {
-        translate::tool(value, revision);
-    }
-
-    fn is_complete_in(&self, revision: Revision) -> bool {
-        let is_unset = |field| field == "execution" && self.execution.is_none();
-        VersionedType::Tool.unknown_to(revision).all(is_unset)
-    }
-}
-
-impl ListItem for ResourceInfo {
-    const KEY: &'static str = "resources";
-
-    fn translate(value: &mut Value, revision: Revision) {
-        translate::resource(value, revision);
-    }
-
-    fn is_complete_in(&self, revision: Revision) -> bool {
-        VersionedType::Resource.is_complete_in(revision)
-            && VersionedType::Annotations.is_complete_in(revision)
-    }
-}
-
-impl ListItem for TemplateInfo {
-    const KEY: &'static str = "resourceTemplates";
-
-    fn translate(value: &mut Value, revision: Revision) {
-        translate::resource(value, revision);
-    }
-
-    fn is_complete_in(&self, revision: Revision) -> bool {
-        VersionedType::Resource.is_complete_in(revision)
-            && VersionedType::Annotations.is_complete_in(revision)
-    }
-}
-
-impl ListItem for PromptInfo {
-    const KEY: &'static str = "prompts";
-
-    fn translate(value: &mut Value, revision: Revision) {
-        translate::prompt(value, revision);
-    }
-
-    fn is_complete_in(&self, revision: Revision) -> bool {
-        VersionedType::Prompt.is_complete_in(revision)
-            && VersionedType::PromptArgument.is_complete_in(revision)
-    }
 }
 
 fn write_item<T: ListItem>(out: &mut Vec<u8>, item: &T, revision: Revision) {

@@ -52,7 +52,10 @@ impl ServerProtocol {
             return invalid("`method` must be a string");
         }
         if !message.has(MessageField::Id) {
-            return source.handle_notification(self, &message);
+            return match source.handle_notification(self, &message) {
+                Received::Ignore => self.read_custom_notification(&mut message, source),
+                handled => handled,
+            };
         }
         if id.is_none() {
             return invalid("`id` must be a string or an integer");

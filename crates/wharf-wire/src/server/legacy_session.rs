@@ -15,7 +15,7 @@ use crate::{
     json::field_spans::{FieldSpans, MessageField},
     server::{
         client_info_cache::read_client_info,
-        codec::{CodecRole, TaskOwner},
+        codec::{CodecRole, SessionListen, TaskOwner},
         handshake::{AnnouncedCapabilities, HandshakeState, PendingInitialize},
         message::{
             Message, invalid_field, invalid_request, subscriptions_too_long,
@@ -292,7 +292,8 @@ impl LegacySession {
         let message = Message { body: body.clone(), members: FieldSpans::default() };
         let mut codec: Codec = message.codec(wire, Method::Listen, self.revision);
         let filter = self.filter().clone();
-        codec.role = CodecRole::SessionListen(filter.clone());
+        let (peer, followed) = (self.peer.clone(), filter.clone());
+        codec.role = CodecRole::SessionListen(Box::new(SessionListen { peer, filter: followed }));
         let mut request = Request::new(Method::Listen, body, Parts::default());
         request.asks = InputMode::Deliver;
         request.filter = Some(filter);

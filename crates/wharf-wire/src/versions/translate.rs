@@ -3,10 +3,15 @@
 use std::borrow::Cow;
 
 use serde_json::{Map, Value, json};
+use wharf_model::{Method, TASKS_EXTENSION};
 
 use crate::{
     Revision,
-    versions::{fields::VersionedType, result_wrapper, revision::Feature},
+    versions::{
+        fields::VersionedType,
+        result_wrapper,
+        revision::{Feature, RequestKind},
+    },
 };
 
 fn drop_unknown(value: &mut Value, shape: VersionedType, revision: Revision) {
@@ -29,6 +34,27 @@ pub(crate) fn implementation(value: &mut Value, revision: Revision) {
 
 pub(crate) fn server_capabilities(value: &mut Value, revision: Revision) {
     drop_unknown(value, VersionedType::ServerCapabilities, revision);
+    drop_tasks_extension(value, revision);
+}
+
+/// Removes the tasks extension where tasks are part of the protocol, or unknown. Every revision has other
+/// extensions: capabilities are not a closed set.
+fn drop_tasks_extension(capabilities: &mut Value, revision: Revision) {
+    let has_tasks = RequestKind::Call(Method::UpdateTask).name(revision).is_some();
+    let Some(extensions) = capabilities.get_mut("extensions").filter(|_| !has_tasks) else {
+        return;
+    };
+    let Value::Object(by_id) = extensions else { return };
+    by_id.remove(TASKS_EXTENSION);
+    if by_id.is_empty() {
+        drop_field(capabilities, "extensions");
+    }
+}
+
+fn drop_field(value: &mut Value, name: &str) {
+    if let Value::Object(fields) = value {
+        fields.remove(name);
+    }
 }
 
 /// Translates client capabilities.
@@ -50,6 +76,7 @@ pub(crate) fn client_capabilities(value: &mut Value, revision: Revision) {
         }
     }
     drop_unknown(value, VersionedType::ClientCapabilities, revision);
+    drop_tasks_extension(value, revision);
 }
 
 pub(crate) fn tool(value: &mut Value, revision: Revision) {

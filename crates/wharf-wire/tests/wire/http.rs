@@ -131,7 +131,8 @@ fn stateless_initialize_announces_nothing_that_needs_a_session() {
     let (_, codec) = call(send(&initialize("2025-06-18", json!({})), &[]));
     let answer = encoded(&codec, wharf_model::Reply::Discover(Box::new(discovery()))).0;
     assert_eq!(answer["result"]["protocolVersion"], "2025-06-18");
-    let offered = json!({"tools": {}, "resources": {}, "completions": {}});
+    let offered = json!({"tools": {}, "resources": {}, "completions": {},
+        "extensions": {"com.example/x": {}}});
     assert_eq!(answer["result"]["capabilities"], offered);
     let (request, _) = call(send(&request(1, "tools/call", json!({"name": "a"})), &[]));
     assert_eq!(request.log_level, None);
@@ -313,7 +314,7 @@ fn a_server_without_streams_announces_nothing_that_needs_them() {
     assert_eq!(capabilities, left);
     let (_, codec) = call(send_stateless(&wire, &initialize("2025-11-25", json!({})), &[]));
     let capabilities = encoded(&codec, offered()).0["result"]["capabilities"].clone();
-    assert_eq!(capabilities, json!({"tools": {}, "resources": {}, "completions": {}}));
+    assert_eq!(capabilities, left);
 
     let meta = json!({"progressToken": 1, "io.modelcontextprotocol/logLevel": "debug"});
     let wanting = modern(1, "tools/call", json!({"name": "add", "_meta": meta}));

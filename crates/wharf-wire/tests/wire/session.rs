@@ -45,7 +45,7 @@ fn the_initialize_result_is_limited_to_the_revision() {
         let answer = open(&mut connection(), version);
         let capabilities = &answer["result"]["capabilities"];
         assert_eq!(capabilities.get("completions").is_some(), completions, "{version}");
-        assert!(capabilities.get("extensions").is_none());
+        assert_eq!(capabilities["extensions"], json!({"com.example/x": {}}), "{version}");
         assert_eq!(capabilities["tools"], json!({"listChanged": true}));
         assert_eq!(answer["result"]["serverInfo"], server);
     }

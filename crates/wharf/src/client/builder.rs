@@ -283,7 +283,8 @@ impl ClientBuilder {
         if let Some(extension) = self.auth.as_ref().and_then(wharf_auth::client::Auth::extension) {
             capabilities.extensions.insert(extension.into(), Meta::new().into());
         }
-        let client = ClientIdentity { info: self.info.clone(), capabilities };
+        let (info, notifications) = (self.info.clone(), self.handler.received_notifications());
+        let client = ClientIdentity { info, capabilities, notifications };
         let mut options = ClientTransportOptions::new(Arc::new(client));
         options.protocol_version = self.protocol_version.map(|version| version.0);
         options.limits = self.limits;

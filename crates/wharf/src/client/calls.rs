@@ -356,6 +356,39 @@ impl Client {
         self.0.roots_changed().await
     }
 
+    /// Sends a notification that a [`ClientExtension`](crate::client::ClientExtension) of this client's handler
+    /// declares. Without a connection (in process), it returns when the server's handler has ended.
+    ///
+    /// ```
+    /// use wharf::{Client, args, client::{ClientExtension, ClientHandlerBuilder}, prelude::*};
+    /// use wharf::server::ProtocolExtension;
+    ///
+    /// const TIDES: &str = "com.example/tides";
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> wharf::Result<()> {
+    /// let seen = async |ctx: Ctx| println!("{:?} has seen it", ctx.client().name());
+    /// let tides = ProtocolExtension::new(TIDES).on_notification("tides/seen", seen);
+    /// let server = Server::new("harbour", "1.0.0").extension(tides).build()?;
+    /// let tides = ClientExtension::new(TIDES).notification("tides/seen");
+    /// let handler = ClientHandlerBuilder::new().extension(tides);
+    /// let client = Client::builder().handler(handler).connect(server).await?;
+    /// client.notify("tides/seen", args! {}).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// If no extension of the client declares it, if the server does not declare the extension (nothing is sent in
+    /// both cases), or if the server cannot be reached.
+    pub async fn notify(
+        &self,
+        method: impl Into<String>,
+        params: impl Serialize,
+    ) -> Result<(), Error> {
+        self.0.notify(method, params).await
+    }
+
     /// The transport of this client: see [`ClientTransport`].
     #[must_use]
     pub fn transport(&self) -> Arc<dyn ClientTransport> {

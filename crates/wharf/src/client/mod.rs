@@ -27,8 +27,9 @@ pub use builder::ClientBuilder;
 pub(crate) use calls::Client;
 pub use target::Target;
 pub use wharf_client::{
-    CallBuilder, CallOptions, ClientHandler, ClientHandlerBuilder, ClientTransport, ControlRequest,
-    Listable, LogMessage, NotificationListener, PagedList, Progress, ServerInfo, Subscription,
+    CallBuilder, CallOptions, ClientExtension, ClientHandler, ClientHandlerBuilder,
+    ClientTransport, ControlRequest, Listable, LogMessage, NotificationListener, PagedList,
+    Progress, ServerInfo, Subscription,
 };
 pub use wharf_transport::client::{
     ChildCommand, ClientLimits, Deadline, Environment, Stderr, StreamConnector, TraceEvent,

@@ -356,7 +356,9 @@ impl Server {
             .limits(limits.messages);
         let wire = match self.forwards_custom_methods && router.is_proxy() {
             true => wire.any_custom_method(),
-            false => wire.custom_methods(router.custom_methods()),
+            false => wire
+                .custom_methods(router.custom_methods())
+                .custom_notifications(router.custom_notifications()),
         };
         let mut host = ServerContext::new(Arc::new(wire), router.clone())
             .deadlines(deadlines)
@@ -383,18 +385,24 @@ impl Server {
     /// set up.
     pub async fn run(self) -> Result<()> {
         match CommandLine::parse(std::env::args_os().skip(1))? {
-            Some(command_line) => {
-                #[cfg(feature = "http")]
-                let this = Server { http: command_line.allow(self.http)?, ..self };
-                #[cfg(not(feature = "http"))]
-                let this = self;
-                this.run_over(command_line.transport).await
-            }
+            Some(command_line) => self.run_with(command_line).await,
             None => {
                 println!("{}", HelpText(&self.about.name));
                 Ok(())
             }
         }
+    }
+
+    /// [Runs](Server::run_over) the server as a command line says.
+    ///
+    /// # Errors
+    /// If the server cannot be built, or the transport cannot be set up.
+    pub async fn run_with(self, command_line: CommandLine) -> Result<()> {
+        #[cfg(feature = "http")]
+        let this = Server { http: command_line.allow(self.http)?, ..self };
+        #[cfg(not(feature = "http"))]
+        let this = self;
+        this.run_over(command_line.transport).await
     }
 
     /// Runs the server for the lifetime of the process: until the client disconnects (over stdin

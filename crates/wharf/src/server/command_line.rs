@@ -28,45 +28,95 @@ pub enum Transport {
 /// Help text of `--help`.
 pub(crate) struct HelpText<'a>(pub(crate) &'a str);
 
-/// Options, each with its value and its description.
-static OPTIONS: &[(&str, &str, &str)] = &[
-    ("--stdio", "", "serve stdin and stdout (the default)"),
+/// Option of the command line of a server.
+///
+/// ```
+/// let help = wharf::server::CommandLine::options().iter().map(|it| format!("{} {}", it.name, it.help));
+/// assert!(help.count() > 3);
+/// ```
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct CommandLineOption {
+    /// Name with its dashes.
+    pub name: &'static str,
+    /// Name of its value; empty for an option without one.
+    pub value: &'static str,
+    /// Value if none is given.
+    pub default: Option<&'static str>,
+    /// Description on one line.
+    pub help: &'static str,
+    /// True for options that select the transport.
+    pub selects_transport: bool,
+}
+
+const fn option(name: &'static str, value: &'static str, help: &'static str) -> CommandLineOption {
+    CommandLineOption { name, value, default: None, help, selects_transport: false }
+}
+
+const fn transport(
+    name: &'static str,
+    value: &'static str,
+    default: Option<&'static str>,
+    help: &'static str,
+) -> CommandLineOption {
+    CommandLineOption { default, selects_transport: true, ..option(name, value, help) }
+}
+
+static OPTIONS: &[CommandLineOption] = &[
+    transport("--stdio", "", None, "serve stdin and stdout (the default)"),
     #[cfg(feature = "http")]
-    ("--http", "ADDRESS", "serve HTTP, such as 127.0.0.1:8000"),
+    transport(
+        "--http",
+        "ADDRESS",
+        Some("127.0.0.1:8000"),
+        "serve HTTP at this address [default: 127.0.0.1:8000], with /live and /ready for load balancers",
+    ),
     #[cfg(feature = "http")]
-    ("--allow-host", "NAME", "with --http: accept requests with this Host header too"),
+    option("--allow-host", "NAME", "with --http: accept requests with this Host header too"),
     #[cfg(feature = "http")]
-    ("--allow-origin", "ORIGIN", "with --http: allow web pages of this origin (CORS)"),
+    option(
+        "--allow-origin",
+        "ORIGIN",
+        "with --http: allow web pages of this origin to call and read replies (CORS)",
+    ),
     #[cfg(feature = "http")]
-    (
+    option(
         "--trusted-proxy",
         "ADDRESS",
         "with --http: trust the client address that this reverse proxy or network forwards",
     ),
     #[cfg(feature = "http")]
-    ("--sse", "", "with --http: serve clients of the old HTTP+SSE transport at /sse"),
+    option("--sse", "", "with --http: serve clients of protocol version 2024-11-05 too, at /sse"),
     #[cfg(feature = "tls")]
-    ("--tls-cert", "FILE", "with --http: TLS certificate chain (PEM)"),
+    option("--tls-cert", "FILE", "with --http: TLS certificate chain (PEM)"),
     #[cfg(feature = "tls")]
-    ("--tls-key", "FILE", "with --http: private key of the certificate (PEM)"),
-    ("--tcp", "ADDRESS", "serve lines over TCP, such as 127.0.0.1:4000"),
-    ("--unix", "PATH", "serve lines over a Unix socket"),
-    ("--help", "", "print this help"),
+    option("--tls-key", "FILE", "with --http: private key of the certificate (PEM)"),
+    transport("--tcp", "ADDRESS", None, "serve lines over TCP, at a loopback address"),
+    transport("--unix", "PATH", None, "serve lines over a Unix socket"),
 ];
 
 impl fmt::Display for HelpText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}, a server of the Model Context Protocol", self.0)?;
-        for (option, takes, purpose) in OPTIONS {
-            write!(f, "\n{:<24}{purpose}", format!("{option} {takes}"))?;
+        for CommandLineOption { name, value, help, .. } in OPTIONS {
+            write!(f, "\n{:<24}{help}", format!("{name} {value}"))?;
         }
-        Ok(())
+        write!(f, "\n{:<24}print this help", "--help")
     }
 }
 
-/// Parsed command line.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct CommandLine {
+/// Command line of a server: its transport, and the options of HTTP. [`Server::run`](crate::Server::run) reads the
+/// one of the process.
+///
+/// ```
+/// use wharf::server::{CommandLine, Transport};
+///
+/// let line = CommandLine::parse(["--unix", "harbour.sock"].map(Into::into))?;
+/// assert_eq!(line.unwrap().transport(), &Transport::Unix("harbour.sock".into()));
+/// # Ok::<(), wharf::RunError>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CommandLine {
     pub(crate) transport: Transport,
     hosts: Vec<String>,
     origins: Vec<String>,
@@ -77,9 +127,24 @@ pub(crate) struct CommandLine {
 }
 
 impl CommandLine {
+    /// Returns the options.
+    #[must_use]
+    pub fn options() -> &'static [CommandLineOption] {
+        OPTIONS
+    }
+
+    /// Returns the transport.
+    #[must_use]
+    pub fn transport(&self) -> &Transport {
+        &self.transport
+    }
+
     /// Parses the command line, without the program's name. `None` for `--help`.
-    pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Option<Self>> {
-        let mut arguments = arguments.into_iter();
+    ///
+    /// # Errors
+    /// If an option is unknown, lacks its value, or needs `--http`.
+    pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Option<Self>> {
+        let mut arguments = arguments.into_iter().peekable();
         let mut wanted = CommandLine::default();
         while let Some(argument) = arguments.next() {
             let argument = argument.to_string_lossy().into_owned();
@@ -87,11 +152,19 @@ impl CommandLine {
                 Some((option, value)) => (option, Some(OsString::from(value))),
                 None => (&*argument, None),
             };
-            if !OPTIONS.iter().any(|it| it.0 == option) && option != "-h" {
+            let known = OPTIONS.iter().find(|it| it.name == option);
+            if known.is_none() && !["-h", "--help"].contains(&option) {
                 return Err(unknown(&argument));
             }
+            let default = known.and_then(|it| it.default).map(OsString::from);
+            let is_value = |next: &OsString| !next.to_string_lossy().starts_with("--");
             let mut value = |example: &str| {
-                inline.clone().or_else(|| arguments.next()).ok_or_else(|| {
+                let given = match default {
+                    // Without a value of its own, the next option follows.
+                    Some(_) => inline.clone().or_else(|| arguments.next_if(is_value)),
+                    None => inline.clone().or_else(|| arguments.next()),
+                };
+                given.or_else(|| default.clone()).ok_or_else(|| {
                     RunError::new(format!("{option} needs a value, such as {example}"))
                 })
             };
@@ -156,7 +229,7 @@ impl CommandLine {
 }
 
 fn unknown(argument: &str) -> RunError {
-    let known = OPTIONS.iter().map(|it| it.0).collect::<Vec<_>>().join(", ");
+    let known = OPTIONS.iter().map(|it| it.name).collect::<Vec<_>>().join(", ");
     RunError::new(format!("unknown option {argument}; supported are {known}"))
 }
 
@@ -206,6 +279,8 @@ mod tests {
             ("--unix a/b.sock", Some(unix)),
             #[cfg(feature = "http")]
             ("--http 127.0.0.1:8000", Some(Transport::Http(([127, 0, 0, 1], 8000).into()))),
+            #[cfg(feature = "http")]
+            ("--http --sse", Some(Transport::Http(([127, 0, 0, 1], 8000).into()))),
             ("--help --nonsense", None),
             ("-h", None),
         ] {

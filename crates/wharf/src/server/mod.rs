@@ -9,7 +9,7 @@ mod limits;
 mod reply_stream;
 
 pub use builder::Server;
-pub use command_line::Transport;
+pub use command_line::{CommandLine, CommandLineOption, Transport};
 pub use endpoint::{ClientEnd, Endpoint};
 pub use limits::Limits;
 pub use reply_stream::ReplyStream;

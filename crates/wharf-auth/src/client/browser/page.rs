@@ -3,18 +3,11 @@
 use bytes::Bytes;
 use http::{
     HeaderValue, Response, StatusCode,
-    header::{
-        ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY,
-        X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
-    },
+    header::{ALLOW, CONNECTION},
 };
 use http_body_util::Full;
 
-const STYLE: &str = "body{font:17px/1.5 system-ui,sans-serif;color:#1d2530;background:#f4f6f8;\
-margin:0;display:grid;min-height:100vh;place-items:center}main{background:#fff;padding:2.5rem 3rem;\
-border-radius:12px;box-shadow:0 1px 4px #0002;max-width:28rem}h1{font-size:1.35rem;margin:0 0 .5rem}\
-p{margin:0}@media(prefers-color-scheme:dark){body{color:#e6eaf0;background:#14181d}\
-main{background:#1e242b}}";
+use crate::{html_page, html_page::FormTarget};
 
 /// Pages by result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,29 +53,13 @@ impl ResultPage {
 
     pub(super) fn response(self) -> Response<Full<Bytes>> {
         let (status, title, text) = self.content();
-        let html = format!(
-            "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>{title}</title>\
-             <meta name=\"viewport\" content=\"width=device-width\"><style>{STYLE}</style>\
-             <main><h1>{title}</h1><p>{text}</p></main></html>\n"
-        );
+        let html = html_page::page(title, "", &format!("<h1>{title}</h1><p>{text}</p>"));
         let mut response = Response::new(Full::new(Bytes::from(html)));
         *response.status_mut() = status;
         let headers = response.headers_mut();
-        for (name, value) in [
-            (CONTENT_TYPE, "text/html; charset=utf-8"),
-            (
-                CONTENT_SECURITY_POLICY,
-                "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; \
-                 form-action 'none'; frame-ancestors 'none'",
-            ),
-            (X_FRAME_OPTIONS, "DENY"),
-            (X_CONTENT_TYPE_OPTIONS, "nosniff"),
-            (REFERRER_POLICY, "no-referrer"),
-            (CACHE_CONTROL, "no-store"),
-            (CONNECTION, "close"),
-        ] {
-            headers.insert(name, HeaderValue::from_static(value));
-        }
+        let (media_type, referrer) = (html_page::MEDIA_TYPE, html_page::NO_REFERRER);
+        html_page::set_headers(headers, media_type, referrer, FormTarget::Nowhere);
+        headers.insert(CONNECTION, HeaderValue::from_static("close"));
         if self == ResultPage::MethodNotAllowed {
             headers.insert(ALLOW, HeaderValue::from_static("GET"));
         }

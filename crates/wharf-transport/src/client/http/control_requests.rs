@@ -1,15 +1,15 @@
-//! Sends the requests of the client itself: `ping`, `logging/setLevel`, and the notification that roots changed.
+//! Sends the requests of the client itself: `ping`, `logging/setLevel`, and its notifications.
 
 use std::sync::Arc;
 
 use wharf_client::ControlRequest;
-use wharf_model::{Error, LogLevel};
+use wharf_model::{CustomNotification, Error, LogLevel};
 use wharf_wire::{CallId, ClientCodec};
 
 use crate::client::http::{
     call::send_request,
     connection::HttpConnection,
-    session::{OutgoingMessage, SendError},
+    session::{OutgoingMessage, SendError, closed},
     transport::{HttpTransportState, lock},
 };
 use crate::client::pending::PendingKind;
@@ -20,8 +20,24 @@ impl HttpTransportState {
             ControlRequest::Ping => self.ping().await,
             ControlRequest::LogLevel(level) => self.set_level(level).await,
             ControlRequest::RootsChanged => self.roots_changed().await,
+            ControlRequest::Notify(notification) => self.notify(&notification).await,
             _ => Ok(()),
         }
+    }
+
+    async fn notify(self: &Arc<Self>, notification: &CustomNotification) -> Result<(), Error> {
+        let connection = self.connection().await?;
+        let mut message = Vec::new();
+        connection.session.codec.custom_notification(notification, &mut message)?;
+        connection.session.notify(message, &notification.method).await.map_err(
+            |error| match error {
+                SendError::Gone(error) => {
+                    connection.session.end(&error);
+                    closed(&error.message)
+                }
+                SendError::Failed(error) => error,
+            },
+        )
     }
 
     async fn ping(self: &Arc<Self>) -> Result<(), Error> {

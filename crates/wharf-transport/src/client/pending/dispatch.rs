@@ -94,7 +94,7 @@ impl PendingRequests {
                 self.on_reply(id.or_else(|| belongs_to.cloned()), result)
             }
             ServerMessage::ServerNotification(received) => {
-                self.on_notification(received, belongs_to).await
+                self.on_notification(codec, received, belongs_to).await
             }
             ServerMessage::Cancelled { id } => self.on_cancelled(&id),
             // The client must not answer where the server cannot send requests.
@@ -150,7 +150,12 @@ impl PendingRequests {
         }
     }
 
-    async fn on_notification(&self, received: ServerNotification, belongs_to: Option<&CallId>) {
+    async fn on_notification(
+        &self,
+        codec: &ClientCodec,
+        received: ServerNotification,
+        belongs_to: Option<&CallId>,
+    ) {
         let ServerNotification { notification, token, subscription } = received;
         match notification {
             Notification::Progress { .. } => {
@@ -178,13 +183,32 @@ impl PendingRequests {
                     .await;
             }
             Notification::Acknowledged(_) => {}
+            Notification::Custom(_) => match self.recipient(belongs_to) {
+                Some(call) => call.notify(notification).await,
+                None => self.on_custom_notification(codec, notification).await,
+            },
             _ => self.broadcast(notification).await,
+        }
+    }
+
+    /// Delivers a custom notification that names no call and no subscription. It belongs to the only call in
+    /// flight, if there is one; among several it could belong to any, and their callers may differ.
+    async fn on_custom_notification(&self, codec: &ClientCodec, notification: Notification) {
+        if let Some(call) = self.only_call(|_| true) {
+            call.notify(notification).await;
+        } else if codec.has_sessions() && !self.has_calls() {
+            self.broadcast(notification).await;
+        } else {
+            self.notify_listeners(&notification);
         }
     }
 
     /// Delivers a notification to the subscription with this id.
     async fn on_listen_notification(&self, id: Option<&CallId>, notification: Notification) {
         let Some((listen, acknowledged)) = self.listen(id) else { return };
+        if matches!(notification, Notification::Custom(_)) {
+            self.notify_listeners(&notification);
+        }
         match notification {
             Notification::Acknowledged(filter) if acknowledged.swap(true, Ordering::Relaxed) => {
                 for change in changes(&filter) {
@@ -277,6 +301,11 @@ impl PendingRequests {
         let entry = state.in_flight.get(id?)?;
         let PendingKind::Listen { acknowledged } = &entry.kind else { return None };
         Some((entry.recipient.clone()?, acknowledged.clone()))
+    }
+
+    fn has_calls(&self) -> bool {
+        let state = self.lock();
+        state.in_flight.values().any(|entry| matches!(entry.kind, PendingKind::Call { .. }))
     }
 
     /// The only call in flight for which `fits(asks)` holds, if there is exactly one.

@@ -33,6 +33,10 @@ impl<D: Connector> StreamTransportState<D> {
                 }
                 return Ok(());
             }
+            ControlRequest::Notify(notification) => {
+                codec.custom_notification(&notification, &mut message)?;
+                return connection.send(message).await;
+            }
             _ => false,
         };
         if replies {

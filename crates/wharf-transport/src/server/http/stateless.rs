@@ -57,6 +57,11 @@ impl HttpEndpoint {
                 return EventualResponse::later(self.batch(members, accept, scope));
             }
             Received::Reply(reply, status) => response::json(status, reply),
+            Received::Notify(mut request) => {
+                request.scope = scope;
+                self.context.run_notification(request);
+                response::status(202)
+            }
             Received::Answer(..) | Received::Cancel(_) | Received::Ignore => response::status(202),
         })
     }

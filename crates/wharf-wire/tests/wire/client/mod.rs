@@ -31,7 +31,7 @@ fn full_identity() -> ClientIdentity {
         .description("Calls")
         .website_url("https://example.com")
         .icon(Icon::new("data:,"));
-    ClientIdentity { info, capabilities }
+    ClientIdentity { info, capabilities, ..ClientIdentity::default() }
 }
 
 fn full_client_codec(revision: Revision) -> ClientCodec {

@@ -13,16 +13,20 @@ fn expected_identity(version: &str) -> (Value, Value) {
     let bare = json!({"name": "client", "version": "1"});
     let titled = json!({"name": "client", "version": "1", "title": "Client"});
     let full = serde_json::to_value(full_identity().info).unwrap();
-    let first = json!({"roots": {"listChanged": true}, "sampling": {}, "experimental": {"y": {}}});
+    // Capabilities are not a closed set: every revision has extensions.
+    let first = json!({"roots": {"listChanged": true}, "sampling": {},
+        "extensions": {"com.example/x": {}}, "experimental": {"y": {}}});
     match version {
         "2024-11-05" | "2025-03-26" => (first, bare),
         "2025-06-18" => (
-            json!({"roots": {"listChanged": true}, "sampling": {}, "elicitation": {}, "experimental": {"y": {}}}),
+            json!({"roots": {"listChanged": true}, "sampling": {}, "elicitation": {},
+                "extensions": {"com.example/x": {}}, "experimental": {"y": {}}}),
             titled,
         ),
         "2025-11-25" => (
             json!({"roots": {"listChanged": true}, "sampling": {"tools": {}, "context": {}},
-                "elicitation": {"form": {}, "url": {}}, "tasks": {"list": {}}, "experimental": {"y": {}}}),
+                "elicitation": {"form": {}, "url": {}}, "tasks": {"list": {}},
+                "extensions": {"com.example/x": {}}, "experimental": {"y": {}}}),
             full,
         ),
         _ => (
@@ -87,6 +91,7 @@ fn elicitation_without_modes_means_forms() {
         let client = || ClientIdentity {
             info: Implementation::new("c", "1"),
             capabilities: serde_json::from_value(declared.clone()).unwrap(),
+            ..ClientIdentity::default()
         };
         let told = |version| first_message(client(), version)["params"]["capabilities"].take();
         assert_eq!(told("2025-03-26"), json!({}));

@@ -150,6 +150,10 @@ impl PostContext {
         match (received, session.calls_if_any()) {
             (Received::Answer(number, answer), Some(calls)) => calls.answer(number, answer),
             (Received::Cancel(id), Some(calls)) => calls.cancel(&id),
+            (Received::Notify(mut request), _) => {
+                request.scope = self.scope.clone();
+                session.common.context.run_notification(request);
+            }
             (Received::Call(request, codec), _) => {
                 match session.common.context.service.change_version() {
                     Some(now) => {

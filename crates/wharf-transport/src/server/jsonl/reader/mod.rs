@@ -291,6 +291,10 @@ impl<W: AsyncWrite + Unpin> LineReader<W> {
                 // A dropped call withdraws its open requests even if the output queue is full.
                 self.shared.output.wait_for_room().await;
             }
+            Received::Notify(mut request) => {
+                request.scope = self.scope.clone();
+                self.shared.context.run_notification(request);
+            }
             // Batches cannot be nested.
             Received::Batch(_) | Received::Ignore => {}
         }
