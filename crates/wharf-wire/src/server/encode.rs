@@ -15,10 +15,9 @@ use crate::{
     Revision,
     json::{writer, writer::ObjectWriter},
     server::{
-        client_requests,
         codec::{Codec, CodecRole, SUBSCRIPTION_ID},
-        tasks,
-        tasks::RELATED_TASK,
+        encode_client_request, encode_task,
+        encode_task::RELATED_TASK,
     },
     versions::{fields::VersionedType, revision::Feature, translate},
 };
@@ -41,7 +40,7 @@ impl Codec {
             },
             Outcome::Complete(reply) => self.complete(reply, out),
             Outcome::InputRequired(input)
-                if self.may_suspend() && client_requests::has_content(input) =>
+                if self.may_suspend() && encode_client_request::has_content(input) =>
             {
                 self.input_required(input, out)
             }
@@ -139,7 +138,7 @@ impl Codec {
             (None, Some(user)) => result.json("_meta", user),
             (Some(id), user) => {
                 let mut meta = result.object("_meta");
-                tasks::write_related(&mut meta, id);
+                encode_task::write_related(&mut meta, id);
                 user.into_iter().for_each(|user| write_members(&mut meta, user, &[RELATED_TASK]));
                 meta.close();
             }
