@@ -301,7 +301,7 @@ fn claims_of_odd_types() {
 }
 
 #[test]
-fn helpers() {
+fn encoding_helpers() {
     assert!(
         constant_time_eq(b"abc", b"abc")
             && !constant_time_eq(b"abc", b"abd")

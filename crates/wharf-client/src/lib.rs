@@ -7,27 +7,29 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-mod api;
 mod cache;
 mod call;
+mod client_handle;
+mod client_transport;
 mod in_process;
 mod pagination;
 mod proxy;
 mod server_requests;
 mod subscription;
 mod task;
-mod transport;
 
-pub use crate::api::ClientHandle;
 pub use crate::call::builder::{CallBuilder, LogMessage, Progress};
 pub use crate::call::options::CallOptions;
+pub use crate::client_handle::ClientHandle;
+pub use crate::client_transport::{
+    ClientTransport, ControlRequest, NotificationListener, ServerInfo,
+};
 pub use crate::in_process::{local, local_with};
 pub use crate::pagination::{Listable, PagedList};
 pub use crate::server_requests::dispatch::answer_to;
 pub use crate::server_requests::extension::ClientExtension;
 pub use crate::server_requests::handler::{ClientHandler, ClientHandlerBuilder};
 pub use crate::subscription::Subscription;
-pub use crate::transport::{ClientTransport, ControlRequest, NotificationListener, ServerInfo};
 pub use task::{TaskChanges, TaskHandle, task_json};
 
 /// Names that [`args!`] expands to.

@@ -16,10 +16,10 @@ mod versions;
 
 pub use crate::framing::lines::{Line, Lines};
 pub use crate::server::codec::{CallId, Codec};
-pub use crate::server::config::{ErrorProfile, Received, ServerProtocol, SupportedEras};
 pub use crate::server::connection::Connection;
 pub use crate::server::headers::{HeaderField, McpHeaders, encode_header};
 pub use crate::server::limits::MessageLimits;
+pub use crate::server::server_protocol::{ErrorProfile, Received, ServerProtocol, SupportedEras};
 pub use crate::versions::revision::{Era, Revision};
 pub use client::{
     ClientCodec, ClientIdentity, Negotiation, NegotiationEvent, NegotiationStep,

@@ -9,7 +9,7 @@ use wharf_model::{
 
 use crate::{
     Revision,
-    client::result::ResultReader,
+    client::decode_result::ResultReader,
     json::writer::ObjectWriter,
     server::codec::Codec,
     versions::{fields::VersionedType, translate},

@@ -40,7 +40,7 @@ use std::{
 };
 
 use http::HeaderValue;
-use wharf_model::{AuthRejection, Authenticator, StateCipher};
+use wharf_model::AuthRejection;
 
 pub use self::provider::Provider;
 use crate::proxy::{metadata::ProxyUrls, records::ClientRecord, routes::ProxyState};

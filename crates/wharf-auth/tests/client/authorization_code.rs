@@ -12,7 +12,7 @@ use wharf_auth::{
 };
 use wharf_model::{BoxFuture, Error};
 
-use crate::stage::{
+use crate::fake_servers::{
     PRM, TestSetup, TestUser, at, auth_failure, error_response, json_response, metadata,
     no_override,
 };

@@ -9,7 +9,7 @@ use wharf_auth::{
     jose::{Algorithm, SigningKey, UnverifiedToken},
 };
 
-use crate::stage::{
+use crate::fake_servers::{
     ResponseOverride, TestSetup, TestUser, at, error_response, json_response, metadata, no_override,
 };
 
@@ -107,7 +107,7 @@ async fn a_key_signs_for_one_issuer_and_a_short_time() {
 }
 
 #[tokio::test]
-async fn a_token_of_a_program_is_replaced_by_another() {
+async fn client_credentials_tokens_are_replaced_without_refresh() {
     let setup = supporting(&["client_secret_post"]).await;
     let client =
         setup.client_with(Auth::client_credentials("tug", "secret").issuer(&setup.issuer.origin));
@@ -126,7 +126,7 @@ async fn a_token_of_a_program_is_replaced_by_another() {
 async fn enterprise_managed_authorization() {
     let setup = supporting(&["client_secret_basic"]).await;
     let jag = "urn:ietf:params:oauth:token-type:id-jag";
-    let idp = crate::stage::issuer(at("/exchange", move |_| {
+    let idp = crate::fake_servers::issuer(at("/exchange", move |_| {
         json_response(
             json!({"access_token": "the-jag", "issued_token_type": jag, "token_type": "N_A"}),
         )
@@ -156,7 +156,7 @@ async fn enterprise_managed_authorization() {
 #[tokio::test]
 async fn a_response_without_assertion_is_not_forwarded() {
     let setup = supporting(&["none"]).await;
-    let idp = crate::stage::issuer(no_override()).await;
+    let idp = crate::fake_servers::issuer(no_override()).await;
     let company = Enterprise::new(format!("{}/token", idp.origin), "at-idp", "the-id-token");
     let auth = Auth::enterprise(company).client("tug").issuer(&setup.issuer.origin);
     let error = setup.client_with(auth).rejected("Bearer").await.unwrap_err();

@@ -14,7 +14,7 @@ use wharf_auth::{
 };
 use wharf_model::BoxFuture;
 
-use crate::stage::{
+use crate::fake_servers::{
     PRM, ResponseOverride, TestSetup, TestUser, at, error_response, json_response, metadata,
     no_override,
 };
@@ -29,7 +29,7 @@ fn with_metadata_field(name: &'static str, value: Value) -> ResponseOverride {
 }
 
 #[tokio::test]
-async fn metadata_for_another_server_is_not_believed() {
+async fn metadata_for_another_server_is_rejected() {
     for resource in [
         "https://evil.example/mcp",
         "http://127.0.0.1:1/mcp",
@@ -88,7 +88,7 @@ async fn an_issuer_without_pkce_is_not_used() {
 
 /// CVE-2025-6514 (mcp-remote): the authorization endpoint's URL reached a shell.
 #[tokio::test]
-async fn only_web_pages_are_opened() {
+async fn only_http_authorization_endpoints_are_opened() {
     for page in [
         "javascript:alert(1)",
         "file:///etc/passwd",
@@ -117,7 +117,7 @@ async fn only_web_pages_are_opened() {
 }
 
 #[tokio::test]
-async fn a_code_that_is_not_for_us_is_not_redeemed() {
+async fn a_code_with_wrong_state_or_iss_is_not_redeemed() {
     type RedirectFn = fn(&str, &str) -> String;
     let cases: [(bool, RedirectFn); 6] = [
         (false, |_, _| "code=stolen&state=guessed".into()),
@@ -252,7 +252,7 @@ async fn a_remote_server_cannot_cause_ssrf() {
             "gopher://127.0.0.1/".into(),
         ] {
             let challenge = format!("Bearer resource_metadata=\"{hint}\"");
-            let auth_failure = crate::stage::auth_failure(401, &challenge, 0, 0);
+            let auth_failure = crate::fake_servers::auth_failure(401, &challenge, 0, 0);
             assert!(credentials.on_auth_failure(auth_failure).await.is_err(), "{hint}");
         }
     }

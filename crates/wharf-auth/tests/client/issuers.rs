@@ -8,7 +8,7 @@ use wharf_auth::{
     jose::SigningKey,
 };
 
-use crate::stage::{
+use crate::fake_servers::{
     self, PRM, ResponseOverride, TestClient, TestSetup, TestUser, at, error_response,
     json_response, metadata, no_override,
 };
@@ -44,7 +44,7 @@ async fn authorized_client(issuers: Arc<Mutex<Vec<String>>>) -> (TestSetup, Test
 async fn credentials_of_one_issuer_are_not_sent_to_another() {
     let issuers = Arc::default();
     let (setup, client) = authorized_client(Arc::clone(&issuers)).await;
-    let second = stage::issuer(no_override()).await;
+    let second = fake_servers::issuer(no_override()).await;
     *issuers.lock().unwrap() = vec![second.origin.clone()];
     assert_eq!(client.rejected("Bearer error=\"invalid_token\"").await, Ok(true));
     let seen = second.received_text();
@@ -63,7 +63,7 @@ async fn credentials_of_one_issuer_are_not_sent_to_another() {
 
 #[tokio::test]
 async fn configured_credentials_are_not_sent_to_another_issuer() {
-    let second = stage::issuer(no_override()).await;
+    let second = fake_servers::issuer(no_override()).await;
     for pinned in [true, false] {
         let issuers = Arc::default();
         let setup = server_with_issuers(Arc::clone(&issuers)).await;
@@ -131,7 +131,7 @@ async fn a_secret_a_key_or_an_assertion_needs_an_issuer() {
 async fn a_known_issuer_is_preferred() {
     let issuers = Arc::default();
     let (setup, client) = authorized_client(Arc::clone(&issuers)).await;
-    let second = stage::issuer(no_override()).await;
+    let second = fake_servers::issuer(no_override()).await;
     *issuers.lock().unwrap() = vec![second.origin.clone(), setup.issuer.origin.clone()];
     assert_eq!(client.rejected("Bearer").await, Ok(true));
     assert_eq!(second.paths(), Vec::<String>::new());
@@ -171,7 +171,7 @@ async fn metadata_is_looked_for_in_the_specified_order() {
                 _ => None,
             }
         });
-        let issuer = stage::issuer(overridden).await;
+        let issuer = fake_servers::issuer(overridden).await;
         let named = format!("{}{path}", issuer.origin);
         let more = json!({"authorization_servers": [named]});
         let setup =

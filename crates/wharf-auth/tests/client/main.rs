@@ -4,10 +4,10 @@
 
 mod authorization_code;
 mod challenges;
+mod dpop;
+mod fake_servers;
 mod grants_without_user;
 mod hostile;
 mod issuers;
-mod proofs;
 mod renewal_and_logout;
 mod resources;
-mod stage;

@@ -10,7 +10,7 @@ use serde_json::json;
 use wharf_auth::client::{Auth, Login, LoginKey, MemoryTokenStore, TokenStore};
 use wharf_model::{BoxFuture, Error, ErrorKind};
 
-use crate::stage::{
+use crate::fake_servers::{
     CannedResponse, ResponseOverride, TestSetup, TestUser, at, error_response, json_response,
     no_override,
 };
@@ -84,7 +84,7 @@ async fn many_calls_at_once_replace_a_token_once() {
             tokio::spawn(async move {
                 client
                     .credentials
-                    .on_auth_failure(crate::stage::auth_failure(401, "Bearer", mark, 0))
+                    .on_auth_failure(crate::fake_servers::auth_failure(401, "Bearer", mark, 0))
                     .await
             })
         })

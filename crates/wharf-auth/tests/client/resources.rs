@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use crate::stage::{
+use crate::fake_servers::{
     self, ResponseOverride, TestClient, TestSetup, TestUser, error_response, json_response,
     no_override,
 };
@@ -15,7 +15,7 @@ const SERVER: &str = "/team/mcp";
 /// Sends a challenge for a server at `/team/mcp` whose metadata for `resource` is only at `place`. Returns
 /// true if the client authorized.
 async fn is_accepted(place: &str, is_named: bool, resource: &str) -> bool {
-    let issuer = stage::issuer(no_override()).await;
+    let issuer = fake_servers::issuer(no_override()).await;
     let (named, at, path) = (issuer.origin.clone(), place.to_owned(), resource.to_owned());
     let overridden: ResponseOverride = Arc::new(move |asked| {
         let resource = format!("http://{}{path}", asked.header("host").unwrap());

@@ -6,7 +6,7 @@ use http::{Method, header};
 use serde_json::{Value, json};
 use wharf_auth::proxy::{OAuthProxy, Provider};
 
-use crate::{idp::Idp, world::*};
+use crate::{browser_and_client::*, fake_idp::Idp};
 
 #[tokio::test]
 async fn registrations_are_validated() {
@@ -51,7 +51,7 @@ async fn registrations_are_validated() {
 }
 
 #[tokio::test]
-async fn schemes_of_applications_are_for_the_operator_to_allow() {
+async fn application_schemes_need_permission_of_the_operator() {
     let idp = Idp::start().await;
     let proxy = proxy(&idp).redirect_scheme("com.example.app").client(
         "crane-desktop",
@@ -152,7 +152,7 @@ async fn a_user_with_many_registrations_evicts_their_own() {
 }
 
 #[tokio::test]
-async fn a_client_with_a_secret_must_show_it() {
+async fn a_confidential_client_must_authenticate() {
     let (idp, node) = setup().await;
     let said = node.register(json!({"redirect_uris": [REDIRECT]})).await.json();
     let (client, secret) = (text(&said, "client_id"), text(&said, "client_secret"));

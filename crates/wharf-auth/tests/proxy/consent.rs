@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::{Method, header};
 use serde_json::json;
 
-use crate::world::*;
+use crate::browser_and_client::*;
 
 #[tokio::test]
 async fn unknown_clients_and_redirect_uris_are_not_redirected() {
@@ -36,7 +36,7 @@ async fn unknown_clients_and_redirect_uris_are_not_redirected() {
 }
 
 #[tokio::test]
-async fn any_port_on_loopback_is_the_same_place() {
+async fn loopback_redirect_uris_may_differ_in_their_port() {
     let (_idp, node) = setup().await;
     let client = node.client("Crane", "http://127.0.0.1/cb").await;
     let at = |redirect| authorize(&client, &[("redirect_uri", redirect)]);
@@ -120,7 +120,7 @@ async fn pages_have_security_headers() {
 
 #[tokio::test]
 async fn loopback_cookies_are_not_secure() {
-    let idp = crate::idp::Idp::start().await;
+    let idp = crate::fake_idp::Idp::start().await;
     let provider = wharf_auth::proxy::Provider::oidc(&idp.url, "id", "secret");
     let proxy = wharf_auth::proxy::OAuthProxy::new("http://127.0.0.1:8000", provider);
     let node = ProxyNode::new(proxy, &wharf_store::memory_stores());
@@ -258,7 +258,7 @@ async fn there_is_no_state_before_the_consent() {
 }
 
 #[tokio::test]
-async fn a_state_is_good_once() {
+async fn a_state_is_valid_once() {
     let (idp, node) = setup().await;
     let client = node.client("Crane", REDIRECT).await;
     let mut browser = Browser::default();

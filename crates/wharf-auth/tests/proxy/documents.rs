@@ -20,7 +20,7 @@ use tokio::net::TcpListener;
 use tokio_rustls::{TlsAcceptor, rustls};
 use wharf_auth::{fetch::Fetch, proxy::Upstream};
 
-use crate::{idp::Idp, world::*};
+use crate::{browser_and_client::*, fake_idp::Idp};
 
 /// A web site on loopback that publishes a document.
 pub(crate) struct Publisher {

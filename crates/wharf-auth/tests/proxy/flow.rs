@@ -7,8 +7,8 @@ use wharf_model::{Authenticator, Error};
 
 use crate::{
     RedisServer,
-    idp::{Idp, IdpBehavior},
-    world::*,
+    browser_and_client::*,
+    fake_idp::{Idp, IdpBehavior},
 };
 
 #[tokio::test]

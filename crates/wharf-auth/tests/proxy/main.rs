@@ -1,16 +1,16 @@
 //! The OAuth proxy with a fake identity provider, clients, browsers and attackers.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod browser_and_client;
 mod clients;
 mod consent;
 mod documents;
+mod fake_idp;
 mod flow;
-mod idp;
 #[path = "../../../wharf-store/tests/redis/server.rs"]
 #[allow(dead_code, unreachable_pub, reason = "shared with the tests of stores")]
 mod redis;
 mod tokens;
 mod upstream;
-mod world;
 
 use self::redis::RedisServer;

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use wharf_model::{Authenticator, StateCipher};
 use wharf_server::KeyRing;
 
-use crate::{idp::Idp, world::*};
+use crate::{browser_and_client::*, fake_idp::Idp};
 
 #[tokio::test]
 async fn reuse_of_a_code_revokes_the_grant() {
@@ -240,7 +240,7 @@ async fn grants_per_user_are_limited() {
 }
 
 #[tokio::test]
-async fn the_operator_decides_about_access() {
+async fn the_grant_function_of_the_operator_decides_about_access() {
     use std::sync::{
         Arc,
         atomic::{AtomicBool, Ordering},

@@ -10,9 +10,9 @@ use wharf_auth::{
 use wharf_model::BoxFuture;
 
 use crate::{
+    browser_and_client::*,
     documents::Publisher,
-    idp::{Idp, IdpBehavior},
-    world::*,
+    fake_idp::{Idp, IdpBehavior},
 };
 
 /// Signs in with this behaviour of the provider; returns the final redirect.

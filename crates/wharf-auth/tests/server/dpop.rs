@@ -9,7 +9,7 @@ use wharf_auth::{
     server::{Dpop, Jwt},
 };
 
-use crate::bed::{Issuer, METADATA, Prover, SERVER, TestRequest, invalid_token, now};
+use crate::test_server::{Issuer, METADATA, Prover, SERVER, TestRequest, invalid_token, now};
 
 const ALGS: &str = r#"algs="ES256 ES384 EdDSA PS256 RS256""#;
 
@@ -226,7 +226,10 @@ async fn nonces_are_issued_and_required() {
     let denied =
         setup.prover.request(&setup.token, &claims).authenticate(&authenticator).await.unwrap_err();
     let problem = "The proof must contain the nonce of DPoP-Nonce";
-    assert_eq!(crate::bed::challenges(&denied), [dpop_rejection("use_dpop_nonce", problem).1]);
+    assert_eq!(
+        crate::test_server::challenges(&denied),
+        [dpop_rejection("use_dpop_nonce", problem).1]
+    );
     let nonce = denied.headers["dpop-nonce"].to_str().unwrap().to_owned();
     // The rejected proof was not consumed.
     claims["nonce"] = json!(nonce);

@@ -3,10 +3,10 @@
 use wharf_auth::server::{RequestHead, StaticToken, from_async_fn, from_fn};
 use wharf_model::{AuthRejection, AuthRequest, Authenticator, Principal};
 
-use crate::bed::{ISSUER, METADATA, SERVER, TestRequest};
+use crate::test_server::{ISSUER, METADATA, SERVER, TestRequest};
 
 #[tokio::test]
-async fn static_tokens_are_compared_whole() {
+async fn static_tokens_are_compared_completely() {
     let authenticator = StaticToken::new("s3cr3t", Principal::new("alice").with_scope("a"))
         .and("t0ps3cr3t", Principal::new("bob"));
     let id = async |token: &str| {
@@ -33,7 +33,7 @@ async fn static_tokens_are_compared_whole() {
 }
 
 #[tokio::test]
-async fn functions_authenticate() {
+async fn a_function_can_authenticate() {
     let now = from_fn(|request: &AuthRequest<'_>| {
         request.scope.get::<Principal>().cloned().ok_or(AuthRejection::new(401, "Log in first"))
     })

@@ -13,7 +13,7 @@ use tokio::time::{Instant, advance, sleep};
 use wharf_auth::server::{Download, Introspection};
 use wharf_model::{BoxFuture, Error, RemoteAddress};
 
-use crate::bed::{ISSUER, METADATA, SERVER, TestRequest, invalid_token, now};
+use crate::test_server::{ISSUER, METADATA, SERVER, TestRequest, invalid_token, now};
 
 /// Status, response and received requests.
 type CannedResponse = (u16, Value, Vec<Request<Bytes>>);
@@ -191,7 +191,7 @@ async fn authenticate_time(request: TestRequest, authenticator: &Introspection) 
 }
 
 #[tokio::test(start_paused = true)]
-async fn good_tokens_do_not_wait_behind_junk() {
+async fn valid_tokens_do_not_wait_behind_invalid_ones() {
     let endpoint = FakeEndpoint::new(good());
     let authenticator = endpoint.authenticator().cache_ttl(Duration::from_secs(2));
     let answer = Duration::from_millis(100)..Duration::from_millis(110);

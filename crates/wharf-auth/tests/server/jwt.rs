@@ -10,7 +10,7 @@ use wharf_auth::{
 };
 use wharf_model::{AuthRequest, Authenticator, Error, ErrorKind, Principal, RequestExtensions};
 
-use crate::bed::{ISSUER, Issuer, METADATA, SERVER, TestRequest, good, invalid_token, now};
+use crate::test_server::{ISSUER, Issuer, METADATA, SERVER, TestRequest, good, invalid_token, now};
 
 #[tokio::test]
 async fn a_valid_token_is_accepted() {

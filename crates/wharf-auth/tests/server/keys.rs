@@ -7,7 +7,7 @@ use serde_json::json;
 use tokio::time::{advance, sleep};
 use wharf_auth::{jose::SigningKey, server::Jwt};
 
-use crate::bed::{ISSUER, Issuer, SERVER, TestRequest, good, invalid_token};
+use crate::test_server::{ISSUER, Issuer, SERVER, TestRequest, good, invalid_token};
 
 async fn is_accepted(issuer: &Issuer, authenticator: &Jwt) -> bool {
     TestRequest::bearer(&issuer.good_token()).authenticate(authenticator).await.is_ok()
@@ -130,7 +130,7 @@ async fn concurrent_callers_share_one_fetch() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_outage_is_survived_for_a_while() {
+async fn cached_keys_bridge_an_outage_of_the_issuer() {
     let issuer = Issuer::new();
     let authenticator = issuer.jwt();
     assert!(is_accepted(&issuer, &authenticator).await);
@@ -200,7 +200,7 @@ async fn an_unknown_key_is_fetched_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_audience_may_be_anything() {
+async fn an_audience_need_not_be_a_url() {
     let issuer = Issuer::new();
     let authenticator = issuer.jwt();
     for audience in ["x://", "://", "", "https://", "x:///"] {

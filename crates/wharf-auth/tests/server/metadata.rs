@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use wharf_auth::server::{Dpop, Introspection, Jwt, StaticToken};
 use wharf_model::{Authenticator, Principal};
 
-use crate::bed::{ISSUER, SERVER};
+use crate::test_server::{ISSUER, SERVER};
 
 async fn page(
     authenticator: &impl Authenticator,

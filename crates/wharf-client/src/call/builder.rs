@@ -7,8 +7,8 @@ use wharf_model::{BoxFuture, Completion, Error, LogLevel, Meta, Reply, Task};
 
 use crate::{
     TaskHandle,
-    api::ClientHandle,
     call::{request::CallSpec, run},
+    client_handle::ClientHandle,
 };
 
 /// A progress notification.

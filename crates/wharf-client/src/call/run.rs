@@ -9,7 +9,6 @@ use wharf_model::{
 
 use crate::{
     ClientHandle, PagedList, TaskHandle,
-    api::not_offered,
     call::{
         any_method,
         builder::{CallHooks, CallKind, CallResult},
@@ -18,6 +17,7 @@ use crate::{
         request::{CallSpec, RetryParams},
         total_timeout, url_elicitation,
     },
+    client_handle::not_offered,
     task::{CancelOnDrop, FollowError, TaskDialect, TaskPoller, follow, request_mode},
 };
 

@@ -1,4 +1,5 @@
-//! Timeouts, sleep and backoff on the runtime's clock.
+//! Timeouts of whole calls and of other work, whatever progress it reports. The idle timeout, which progress restarts, is
+//! that of the `ActiveCall`.
 
 use std::{
     future::{Future, poll_fn},

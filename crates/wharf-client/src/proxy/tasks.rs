@@ -8,7 +8,7 @@ use wharf_model::{
 use crate::{
     ClientHandle,
     call::events::CallEvents,
-    proxy::RepeatableRequest,
+    proxy::forward::RepeatableRequest,
     server_requests::dispatch::AnswerError,
     task::{CancelOnDrop, FollowError, TaskDialect, TaskPoller, follow, request_mode},
 };

@@ -5,28 +5,21 @@ use bytestring::ByteString;
 use wharf_model::{Error, ErrorKind};
 
 use crate::client::{
-    ClientCodec, ServerMessage, notifications, server_requests::read_client_request,
+    ClientCodec, ServerMessage, decode_notification, decode_server_request::read_client_request,
 };
 use crate::{
     CallId,
-    json::{
-        field_spans::{MessageFault, MessageField},
-        scanner,
-    },
+    json::field_spans::{MessageFault, MessageField},
     server::{
-        encode_error::read_error,
+        decode_error::read_error,
         message::{Message, invalid_field, unknown_method},
     },
-    versions::revision::Feature,
 };
 
 /// Maximum nesting depth of a message.
-const MAX_DEPTH: u32 = 128;
+pub(super) const MAX_DEPTH: u32 = 128;
 /// Maximum length of an id in bytes.
 const MAX_ID_BYTES: usize = 1024;
-/// Maximum number of messages in a batch.
-const MAX_BATCH_MESSAGES: usize = 10_000;
-
 impl ClientCodec {
     /// Decodes what the server sent: one message, or several for a batch of revision 2025-03-26.
     ///
@@ -55,27 +48,7 @@ impl ClientCodec {
         }
     }
 
-    fn decode_batch(&self, body: &ByteString) -> Result<Vec<ServerMessage>, Error> {
-        use ErrorKind::{ContentTooLarge, InvalidRequest, ParseError};
-        if !self.revision.has(Feature::Batches) {
-            let problem =
-                format!("batches exist in revision {} only", Feature::Batches.revisions());
-            return Err(unreadable(InvalidRequest, &problem));
-        }
-        let Ok(spans) = scanner::elements(body, MAX_DEPTH, MAX_BATCH_MESSAGES) else {
-            return Err(unreadable(ParseError, "malformed JSON"));
-        };
-        if spans.len() > MAX_BATCH_MESSAGES {
-            return Err(unreadable(ContentTooLarge, "the batch is too long"));
-        }
-        let each = spans.iter().filter_map(|span| span.of(body));
-        // An invalid message must not discard the others.
-        let decode =
-            |one: &str| self.decode_one(body.slice_ref(one)).unwrap_or(ServerMessage::Ignored);
-        Ok(each.map(decode).collect())
-    }
-
-    fn decode_one(&self, body: ByteString) -> Result<ServerMessage, Error> {
+    pub(super) fn decode_one(&self, body: ByteString) -> Result<ServerMessage, Error> {
         use ErrorKind::{InvalidRequest, ParseError};
         let message = Message::of(body, MAX_DEPTH);
         if message.members.fault == Some(MessageFault::Malformed) {
@@ -152,11 +125,11 @@ impl ClientCodec {
             };
         }
         let params = message.raw(MessageField::Params).unwrap_or("{}");
-        notifications::read(self, method, params)
+        decode_notification::read(self, method, params)
             .map_or(ServerMessage::Ignored, ServerMessage::ServerNotification)
     }
 }
 
-fn unreadable(kind: ErrorKind, problem: &str) -> Error {
+pub(super) fn unreadable(kind: ErrorKind, problem: &str) -> Error {
     Error::new(kind).with_message(format!("The server sent an invalid message: {problem}"))
 }

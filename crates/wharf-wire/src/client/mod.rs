@@ -1,13 +1,14 @@
 //! Client side: encodes calls; decodes results, notifications and server requests.
 
+mod batch;
 mod decode;
+mod decode_notification;
+pub(crate) mod decode_result;
+mod decode_server_request;
+mod decode_task;
 mod encode;
 mod headers;
 mod negotiation;
-mod notifications;
-pub(crate) mod result;
-mod server_requests;
-mod task;
 
 use std::sync::Arc;
 

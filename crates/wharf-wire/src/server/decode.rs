@@ -11,7 +11,8 @@ use crate::{
     Era, Received, Revision, ServerProtocol, SupportedEras,
     json::field_spans::MessageField,
     server::{
-        encode_error::{read_error, write_error},
+        decode_error::read_error,
+        encode_error::write_error,
         era::has_modern_fields,
         message::{Message, RequestRejection, unknown_method},
         message_source::MessageSource,

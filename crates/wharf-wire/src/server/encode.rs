@@ -16,10 +16,9 @@ use crate::{
     json::{writer, writer::ObjectWriter},
     replies::ListItem,
     server::{
-        client_requests,
         codec::{Codec, CodecRole, SUBSCRIPTION_ID},
-        tasks,
-        tasks::RELATED_TASK,
+        encode_client_request, encode_task,
+        encode_task::RELATED_TASK,
     },
     versions::{fields::VersionedType, revision::Feature, translate},
 };
@@ -42,7 +41,7 @@ impl Codec {
             },
             Outcome::Complete(reply) => self.complete(reply, out),
             Outcome::InputRequired(input)
-                if self.may_suspend() && client_requests::has_content(input) =>
+                if self.may_suspend() && encode_client_request::has_content(input) =>
             {
                 self.input_required(input, out)
             }
@@ -115,7 +114,7 @@ impl Codec {
             (None, Some(user)) => result.json("_meta", user),
             (Some(id), user) => {
                 let mut meta = result.object("_meta");
-                tasks::write_related(&mut meta, id);
+                encode_task::write_related(&mut meta, id);
                 user.into_iter().for_each(|user| write_members(&mut meta, user, &[RELATED_TASK]));
                 meta.close();
             }

@@ -6,7 +6,7 @@ use wharf_model::{
     ClientRequest, Completion, Error, ErrorKind, InputRequired, Method, Reply, ToolResult,
 };
 
-use crate::{Codec, Revision, server::client_requests, versions::revision::Feature};
+use crate::{Codec, Revision, server::encode_client_request, versions::revision::Feature};
 
 impl Codec {
     /// Writes the failure of the call; returns the HTTP status.
@@ -35,7 +35,7 @@ impl Codec {
 
     /// Writes a required URL elicitation in the form of the call's era.
     fn fail_for_url(&self, error: &Error, out: &mut Vec<u8>) -> u16 {
-        let requests = client_requests::elicitation_urls(error);
+        let requests = encode_client_request::elicitation_urls(error);
         if self.may_suspend() && !requests.is_empty() {
             return self.input_required(&InputRequired { requests, state: None }, out);
         }
@@ -47,7 +47,7 @@ impl Codec {
             return self.refuse(&error, out);
         }
         if matches!(self.method, Method::CallTool | Method::TaskResult) {
-            let text = client_requests::urls_as_text(error, &requests);
+            let text = encode_client_request::urls_as_text(error, &requests);
             return self.complete(&Reply::Tool(ToolResult::error(text)), out);
         }
         match requests.is_empty() {
@@ -65,7 +65,9 @@ impl Codec {
         requests
             .iter()
             .zip(1..)
-            .filter_map(|((_, request), number)| client_requests::params(request, self, number))
+            .filter_map(|((_, request), number)| {
+                encode_client_request::params(request, self, number)
+            })
             .collect()
     }
 }

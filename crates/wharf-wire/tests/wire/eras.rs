@@ -134,7 +134,7 @@ fn modern_metadata_is_checked_in_order() {
 }
 
 #[test]
-fn a_modern_request_brings_everything_itself() {
+fn a_modern_request_needs_no_earlier_message() {
     let mut connection = connection();
     let message = modern(
         "a",
@@ -252,7 +252,7 @@ fn a_modern_only_server_names_its_versions() {
 }
 
 #[test]
-fn a_legacy_only_server_looks_like_one() {
+fn a_legacy_only_server_replies_with_legacy_errors() {
     let mut connection = Connection::new(Arc::new(wire().eras(SupportedEras::Legacy)));
     // A client that probes must receive an error that leads it to `initialize`.
     let (_, code, _) = error(receive(&mut connection, &modern(1, "server/discover", json!({}))));

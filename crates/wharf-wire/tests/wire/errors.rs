@@ -14,7 +14,7 @@ fn both(kind: ErrorKind) -> [(i32, u16); 2] {
 }
 
 #[test]
-fn the_table() {
+fn codes_and_statuses_of_every_kind() {
     use ErrorKind::*;
     for (kind, legacy, modern) in [
         (ParseError, (-32700, 400), (-32700, 400)),
@@ -63,7 +63,7 @@ fn the_table() {
 }
 
 #[test]
-fn no_kind_has_a_number_that_its_revision_forbids() {
+fn codes_are_allowed_by_their_revision() {
     for &kind in ErrorKind::ALL {
         let modern = error_codes::code(kind, revision(MODERN));
         let defined = [-32020, -32021, -32022].contains(&modern);
@@ -75,7 +75,7 @@ fn no_kind_has_a_number_that_its_revision_forbids() {
 }
 
 #[test]
-fn numbers_become_kinds() {
+fn codes_are_decoded_as_kinds() {
     for (code, revision, kind) in [
         (-32700, revision(MODERN), ErrorKind::ParseError),
         (-32601, revision(MODERN), ErrorKind::MethodNotFound),
@@ -102,7 +102,7 @@ fn encode_failure(version: &str, method: &str, params: Value, error: Error) -> (
 }
 
 #[test]
-fn payloads() {
+fn error_data_of_every_kind() {
     let data = |error: Error| {
         encode_failure(MODERN, "prompts/get", json!({"name": "p"}), error).0["error"]["data"]
             .clone()
@@ -233,7 +233,7 @@ fn completion_needs_no_capability_in_the_first_revision() {
 }
 
 #[test]
-fn a_url_that_must_be_opened_first() {
+fn a_required_url_elicitation_in_every_revision() {
     let listed =
         json!([{"mode": "url", "message": "Sign in", "url": "https://x/y", "elicitationId": "e"}]);
     let error =

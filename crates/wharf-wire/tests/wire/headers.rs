@@ -109,7 +109,7 @@ fn base64_has_one_spelling() {
 }
 
 #[test]
-fn bytes_that_no_header_may_have_are_refused() {
+fn header_bytes_that_http_forbids_are_refused() {
     for bad in [&b"add\xff"[..], b"\xffadd", b"a\x00d", b"a\nd", b"a\rd", b"\x1b"] {
         for which in 0..3 {
             let mut mcp_headers = mcp_headers(&[V, M, N]);
@@ -198,7 +198,7 @@ fn checks_come_in_the_order_of_the_specification() {
 }
 
 #[test]
-fn parameters_in_headers_travel_with_a_tool_call_only() {
+fn param_headers_are_read_for_tool_calls_only() {
     let params = [("region", "us-west1"), ("REGION", "=?base64?w6Q=?="), ("bad", "=?base64?x?=")];
     let pairs = [&[V, M, N][..], &params].concat();
     let (request, _) = call(send(&tool_call("add"), &pairs));
@@ -256,14 +256,14 @@ proptest! {
     }
 
     #[test]
-    fn no_other_text_is_taken_for_it(text in texts(), other in texts()) {
+    fn other_text_is_not_decoded_as_base64(text in texts(), other in texts()) {
         prop_assume!(text != other);
         let header = encode_header(&other);
         prop_assert_eq!(error(send(&tool_call(&text), &[V, M, ("name", &header)])).1, -32020);
     }
 
     #[test]
-    fn any_headers_do_no_harm(
+    fn arbitrary_headers_do_not_panic(
         version: Vec<u8>,
         name: Vec<u8>,
         param: Vec<u8>,

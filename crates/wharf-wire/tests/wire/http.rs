@@ -211,7 +211,7 @@ fn a_session_keeps_its_revision_whatever_the_header() {
 }
 
 #[test]
-fn one_era_only() {
+fn a_server_of_one_era_refuses_the_other() {
     let modern_only = Arc::new(wire().eras(SupportedEras::Modern));
     let legacy_only = Arc::new(wire().eras(SupportedEras::Legacy));
     assert!(legacy_only.has_sessions() && wire().has_sessions());

@@ -1,20 +1,20 @@
 //! Tests of the crate through its public API: decoding, encoding and round trips.
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic too")]
 
-mod asks;
-mod attack;
 mod batches;
 mod client;
+mod client_requests;
 mod common;
 mod eras;
 mod errors;
 mod headers;
+mod hostile_clients;
 mod http;
 mod malformed;
-mod openings;
+mod negotiation;
 mod properties;
 mod results;
-mod saved;
+mod saved_session;
 mod schema;
 mod session;
 mod tasks;

@@ -135,7 +135,7 @@ fn table() -> Vec<(&'static str, Vec<u8>, i64, Value)> {
 }
 
 #[test]
-fn the_right_error_and_the_next_message_works() {
+fn malformed_messages_get_their_error_and_the_connection_continues() {
     for version in ["2024-11-05", "2025-06-18", "2025-11-25", "", "2025-03-26"] {
         let mut connection = connection();
         if !version.is_empty() {

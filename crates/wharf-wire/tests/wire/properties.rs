@@ -110,17 +110,17 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn arbitrary_bytes_do_no_harm(messages in vec(vec(any::<u8>(), 0..200), 1..5)) {
+    fn arbitrary_bytes_do_not_panic(messages in vec(vec(any::<u8>(), 0..200), 1..5)) {
         process_all(messages);
     }
 
     #[test]
-    fn arbitrary_json_does_no_harm(value in json_value()) {
+    fn arbitrary_json_does_not_panic(value in json_value()) {
         process_all([value.to_string().into_bytes()]);
     }
 
     #[test]
-    fn mutated_messages_do_no_harm(
+    fn mutated_messages_do_not_panic(
         order in vec(0..12usize, 1..8),
         changes in vec((any::<prop::sample::Index>(), any::<u8>(), 0..4u8), 0..6),
     ) {
@@ -143,7 +143,7 @@ proptest! {
     }
 
     #[test]
-    fn mutated_members_do_no_harm(
+    fn mutated_members_do_not_panic(
         index in 0..12usize,
         key in select(vec!["jsonrpc", "id", "method", "params", "result", "error"]),
         inner in select(vec!["name", "uri", "_meta", "cursor", "limit", "arguments", "notifications", "requestId", "level", "protocolVersion", "capabilities"]),
@@ -193,21 +193,21 @@ proptest! {
     }
 
     #[test]
-    fn notifications_are_read_without_harm(method in text(), params in json_value()) {
+    fn arbitrary_notifications_do_not_panic(method in text(), params in json_value()) {
         for method in [&*method, "notifications/progress", "notifications/message"] {
             decode(&client_codec(revision(MODERN)), &notification(method, params.clone()));
         }
     }
 
     #[test]
-    fn results_are_read_without_harm(result in json_value(), method in method()) {
+    fn arbitrary_results_do_not_panic(result in json_value(), method in method()) {
         for revision in Revision::ALL {
             let _ = client_codec(revision).result(method, &result.to_string());
         }
     }
 
     #[test]
-    fn calls_are_read_back(
+    fn encoded_calls_are_decoded_unchanged(
         method in method(),
         target in text(),
         arguments in option::of(json_object()),

@@ -137,7 +137,7 @@ fn legacy_results_have_only_fields_of_their_revision() {
 }
 
 #[test]
-fn modern_results_carry_what_they_must() {
+fn modern_results_have_the_required_metadata() {
     for (method, _, params, outcome) in every_reply() {
         let (message, status) = encoded(&codec(MODERN, method, params), outcome);
         let result = &message["result"];
@@ -378,7 +378,7 @@ fn items_are_encoded_once_a_revision() {
 }
 
 #[test]
-fn listening() {
+fn a_modern_subscription_from_begin_to_end() {
     let filter =
         json!({"notifications": {"toolsListChanged": true, "resourceSubscriptions": ["a:b"]}});
     let mut connection = connection();

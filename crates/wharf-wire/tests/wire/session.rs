@@ -444,7 +444,7 @@ fn both_eras_share_one_connection() {
 }
 
 #[test]
-fn odd_progress_tokens_are_none() {
+fn invalid_progress_tokens_are_ignored() {
     let mut connection = connection();
     open(&mut connection, "2025-06-18");
     for (token, counts) in [

@@ -19,7 +19,7 @@ mod handler_panics;
 mod harness;
 mod http_client;
 mod http_statuses;
-#[path = "../../../wharf-auth/tests/server/bed.rs"]
+#[path = "../../../wharf-auth/tests/server/test_server.rs"]
 #[allow(dead_code, reason = "the tests of authorities use the rest")]
 mod issuer;
 mod malformed_http;

@@ -2,7 +2,7 @@
 //! real HTTP, with a person who reads the pages.
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#[path = "../../../wharf-auth/tests/proxy/idp.rs"]
+#[path = "../../../wharf-auth/tests/proxy/fake_idp.rs"]
 #[allow(dead_code, reason = "shared with the proxy's own tests")]
 mod idp;
 mod pages;

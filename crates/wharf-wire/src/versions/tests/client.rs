@@ -36,7 +36,7 @@ fn a_call_has_the_fields_of_its_revision() {
 }
 
 #[test]
-fn a_method_is_available_only_there() {
+fn a_method_is_available_only_in_its_revision() {
     assert_eq!(codec(NEW).name(Method::ListTasks), Some("tasks/search"));
     assert_eq!(written(NEW, Method::ListTasks)["method"], "tasks/search");
     assert_eq!(codec("2025-11-25").name(Method::ListTasks), Some("tasks/list"));

@@ -49,7 +49,7 @@ fn opened(step: &NegotiationStep) -> &'static str {
 }
 
 #[test]
-fn a_server_that_has_it_is_spoken_to_in_it() {
+fn the_newest_common_revision_is_negotiated() {
     for remembered in [None, Some(NEW)] {
         let (mut negotiation, step) = start(None, remembered);
         let message = sent(&step, NEW);
@@ -64,7 +64,7 @@ fn a_server_that_has_it_is_spoken_to_in_it() {
 }
 
 #[test]
-fn a_server_that_lacks_it_is_spoken_to_in_the_one_before() {
+fn an_older_server_is_negotiated_to_the_revision_before() {
     // The last server refuses without a list.
     for supported in [&[OLD, "2025-11-25"][..], &["2030-01-01", OLD], &[]] {
         let (mut negotiation, step) = start(None, None);
@@ -80,7 +80,7 @@ fn a_server_that_lacks_it_is_spoken_to_in_the_one_before() {
 }
 
 #[test]
-fn a_server_that_refuses_what_it_lists_is_asked_for_the_one_before() {
+fn a_server_that_refuses_a_listed_revision_gets_the_one_before() {
     let (mut negotiation, step) = start(None, None);
     let id = &sent(&step, NEW)["id"];
     let step = answer(&mut negotiation, id, refused(&[NEW, OLD]));
@@ -92,7 +92,7 @@ fn a_server_that_refuses_what_it_lists_is_asked_for_the_one_before() {
 }
 
 #[test]
-fn a_pinned_client_steps_neither_up_nor_down() {
+fn a_pinned_client_negotiates_only_its_revision() {
     for supported in [&[OLD][..], &[]] {
         let (mut negotiation, step) = start(Some(NEW), None);
         let id = &sent(&step, NEW)["id"];
@@ -105,7 +105,7 @@ fn a_pinned_client_steps_neither_up_nor_down() {
 }
 
 #[test]
-fn a_server_that_has_it_by_now_is_found_in_one_request() {
+fn an_upgraded_server_is_detected_with_one_request() {
     let (mut negotiation, step) = start(None, Some(OLD));
     let id = &sent(&step, OLD)["id"];
     assert_eq!(opened(&answer(&mut negotiation, id, discovered(&[NEW, OLD]))), NEW);

@@ -30,7 +30,7 @@ fn content() -> Content {
 }
 
 #[test]
-fn it_is_the_newest_one() {
+fn the_made_up_revision_is_the_newest() {
     assert_eq!(Revision::NEWEST.as_str(), NEW);
     assert_eq!(Revision::newest(Era::Modern).as_str(), NEW);
     assert_eq!(Revision::ALL.last(), Some(&Revision::NEWEST));
@@ -88,7 +88,7 @@ fn a_discovery_describes_the_server_in_the_requests_revision() {
 }
 
 #[test]
-fn a_method_is_available_only_there() {
+fn a_method_is_available_only_in_its_revision() {
     let (request_of, codec) = call(NEW, "tasks/search", json!({}));
     assert_eq!(request_of.method, Method::ListTasks);
     let task = Task::new("7", Timestamp::default());

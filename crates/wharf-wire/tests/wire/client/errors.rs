@@ -10,7 +10,7 @@ fn read(version: &str, error: Value) -> Error {
 }
 
 #[test]
-fn numbers_by_revision() {
+fn error_codes_by_revision() {
     use ErrorKind::*;
     // code, kind in legacy, kind in modern. The code is kept beside the kind.
     for (code, legacy, modern) in [
@@ -78,7 +78,7 @@ fn a_reason_is_used_if_it_fits_the_code() {
 }
 
 #[test]
-fn odd_errors_are_read_as_far_as_possible() {
+fn malformed_errors_are_read_as_far_as_possible() {
     for version in LEGACY.into_iter().chain([MODERN]) {
         let no_reason = "the peer gave no reason";
         for (error, kind, message) in [

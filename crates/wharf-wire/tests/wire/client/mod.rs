@@ -1,14 +1,14 @@
 //! Client side: encoding of its messages, decoding of the server's.
 
-mod answers;
+mod arbitrary_input;
+mod decode;
+mod encode;
 mod errors;
 mod events;
-mod harmless;
-mod heads;
-mod hears;
+mod headers;
+mod responses;
 mod results;
 mod revisions;
-mod writes;
 
 use std::sync::Arc;
 

@@ -343,7 +343,7 @@ fn server_capabilities_are_read() {
 
 /// Parts that stay text may be dense; parsed parts have a limit on their values.
 #[test]
-fn dense_results_are_kept_as_text_or_refused() {
+fn results_with_too_many_values_are_kept_as_text_or_refused() {
     let client_codec = client_codec(revision(MODERN));
     let many = |unit: &str| format!("[{}{unit}]", format!("{unit},").repeat(300_000));
     for text in [

@@ -154,7 +154,7 @@ fn a_handle_is_read_in_both_dialects() {
 }
 
 #[test]
-fn states_are_read_with_what_belongs_to_them() {
+fn task_states_are_read_with_their_fields() {
     let result = json!({"content": [{"type": "text", "text": "x"}], "isError": true, "resultType": "complete",
         "_meta": {"io.modelcontextprotocol/serverInfo": {"name": "s", "version": "1"}}});
     let requests = json!({"b": {"method": "roots/list"}, "a": {"method": "elicitation/create",

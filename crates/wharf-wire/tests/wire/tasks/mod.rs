@@ -1,10 +1,10 @@
 //! Tasks in both dialects: requested by a parameter (2025-11-25), and by extension (2026-07-28).
 
-mod back;
 mod client;
-mod heard;
+mod notifications;
 mod replies;
 mod requests;
+mod round_trip;
 
 use serde_json::{Value, json};
 use wharf_model::{Discovery, Task, TaskState, Timestamp};

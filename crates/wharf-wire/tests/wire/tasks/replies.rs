@@ -26,7 +26,7 @@ fn encode_task(version: &str, task: Task) -> Value {
 }
 
 #[test]
-fn a_handle_has_nothing_but_the_task() {
+fn a_created_task_has_only_the_task_fields() {
     let begun = |version: &str, task: Task| {
         let (reply, status) = encoded(&task_call_codec(version), Outcome::Task(Box::new(task)));
         assert_eq!(status, 200);
@@ -196,7 +196,7 @@ fn an_update_is_acknowledged() {
 }
 
 #[test]
-fn cancelling_what_has_ended_is_an_error_only_in_the_older_dialect() {
+fn cancelling_an_ended_task_is_an_error_only_in_the_legacy_dialect() {
     let failed = ToolResult::error("no");
     for (state, status) in [
         (TaskState::Completed(ToolResult::text("x").into()), "completed"),
@@ -261,7 +261,7 @@ fn a_result_names_its_task() {
 }
 
 #[test]
-fn a_result_fails_as_the_tool_would_have() {
+fn a_failed_task_result_equals_the_failed_tool_result() {
     let codec = codec_of(TASK_PARAM_REVISION, "tasks/result", json!({"taskId": "1"}));
     let (reply, _) = encoded(&codec, Error::new(ErrorKind::ToolTimeout));
     assert_eq!(reply["result"]["isError"], true);

@@ -23,7 +23,7 @@ fn all(bytes: &[u8]) -> Vec<String> {
 }
 
 #[test]
-fn the_format() {
+fn server_sent_events_are_encoded() {
     for (stream, expected) in [
         ("data: a\n\n", &["|a|"][..]),
         ("data: a\r\rdata: b\r\n\r\ndata: c\n\n", &["|a|", "|b|", "|c|"]),
@@ -55,7 +55,7 @@ fn the_format() {
 }
 
 #[test]
-fn an_event_is_there_as_soon_as_its_blank_line_is() {
+fn an_event_is_complete_with_its_blank_line() {
     let mut events = EventParser::new(100);
     assert_eq!(read(&mut events, b"data: a\r\n\r"), ["|a|"]);
     assert!(read(&mut events, b"\nda").is_empty());

@@ -372,7 +372,7 @@ fn client_requests_by_revision() {
 /// Audit 8: a tree would take 65 times the memory of its text, for a request that the program may not even
 /// handle.
 #[test]
-fn dense_questions_are_refused() {
+fn requests_with_too_many_values_are_refused() {
     let dense = json!(vec![json!({"": 0}); 50_000]);
     for (method, params) in [
         ("elicitation/create", json!({"message": "m", "requestedSchema": {"x": dense}})),

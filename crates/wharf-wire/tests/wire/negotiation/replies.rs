@@ -163,7 +163,7 @@ fn a_handshake_result_needs_a_version() {
 }
 
 #[test]
-fn over_events() {
+fn negotiation_over_http_sse() {
     let events = || {
         http()
             .then(Bytes(405, b""), INITIALIZE_STEP)
@@ -187,7 +187,7 @@ fn over_events() {
 }
 
 #[test]
-fn ids_of_an_opening_are_few() {
+fn negotiation_uses_few_request_ids() {
     let case = lines()
         .then(Silence, INITIALIZE_STEP)
         .then(Initialize(unsupported(-32022, &[NEWEST])), DISCOVER_STEP);

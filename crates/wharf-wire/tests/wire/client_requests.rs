@@ -43,7 +43,7 @@ fn form() -> ClientRequest {
 }
 
 #[test]
-fn forms() {
+fn form_elicitation_in_every_revision() {
     assert_eq!(encode_client_request("2024-11-05", &form()), None);
     assert_eq!(encode_client_request("2025-03-26", &form()), None);
     assert_eq!(
@@ -73,7 +73,7 @@ fn forms() {
 }
 
 #[test]
-fn odd_forms_do_no_harm() {
+fn unusual_form_schemas_do_not_panic() {
     for schema in [
         json!(null),
         json!([]),
@@ -90,7 +90,7 @@ fn odd_forms_do_no_harm() {
 }
 
 #[test]
-fn urls() {
+fn url_elicitation_in_every_revision() {
     let ask = ClientRequest::ElicitUrl(Box::new(ElicitUrl::new("Sign in", "https://x/y")));
     for version in ["2024-11-05", "2025-03-26", "2025-06-18", MODERN] {
         assert_eq!(encode_client_request(version, &ask), None);
@@ -165,7 +165,7 @@ fn sampling_by_revision() {
 }
 
 #[test]
-fn context_only_where_the_client_has_it() {
+fn include_context_needs_the_client_capability() {
     let ask = ClientRequest::Sample(Box::new(sampling()));
     let without = json!({"sampling": {"tools": {}}});
     for (version, kept) in [("2024-11-05", true), ("2025-06-18", true), ("2025-11-25", false)] {
@@ -177,7 +177,7 @@ fn context_only_where_the_client_has_it() {
 }
 
 #[test]
-fn roots_and_withdrawal() {
+fn roots_requests_and_their_cancellation() {
     for version in LEGACY {
         assert_eq!(
             encode_client_request(version, &ClientRequest::Roots).unwrap(),
@@ -199,7 +199,7 @@ fn roots_and_withdrawal() {
 }
 
 #[test]
-fn modern_questions_end_the_call() {
+fn modern_input_requests_end_the_call() {
     let url = ClientRequest::ElicitUrl(Box::new(
         ElicitUrl::new("Sign in", "https://x/y").id("never sent"),
     ));

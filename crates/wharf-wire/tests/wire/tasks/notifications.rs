@@ -113,7 +113,7 @@ fn a_task_makes_a_postponed_listen_due() {
 }
 
 #[test]
-fn a_session_follows_so_many_tasks_and_no_more() {
+fn the_number_of_followed_tasks_is_limited() {
     let limits = MessageLimits::default().subscriptions(2);
     let mut connection = Connection::new(std::sync::Arc::new(wire().limits(limits)));
     open_with(&mut connection, TASK_PARAM_REVISION, json!({}), discovery_with_tasks());
@@ -125,7 +125,7 @@ fn a_session_follows_so_many_tasks_and_no_more() {
 }
 
 #[test]
-fn progress_of_a_task_goes_on_under_its_token() {
+fn task_progress_keeps_the_progress_token_of_its_call() {
     let mut connection = session(TASK_PARAM_REVISION);
     let (_, listen) = call(receive(&mut connection, &initialized()));
     assert_eq!(

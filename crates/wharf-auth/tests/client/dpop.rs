@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::json;
 use wharf_auth::jose::{Algorithm, Claims, Jwk, UnverifiedToken, b64, sha256};
 
-use crate::stage::{
+use crate::fake_servers::{
     CannedResponse, RecordedRequest, ResponseOverride, TestClient, TestSetup, TestUser,
     error_response, json_response, no_override,
 };
@@ -88,7 +88,7 @@ async fn nonces_are_kept_for_each_origin() {
     let (_, mark) = client.attached().await;
     client.credentials.on_response(mark, 401, Some("servers"));
     let challenge = "DPoP error=\"use_dpop_nonce\"";
-    let auth_failure = crate::stage::auth_failure(401, challenge, mark, 0);
+    let auth_failure = crate::fake_servers::auth_failure(401, challenge, mark, 0);
     assert_eq!(client.credentials.on_auth_failure(auth_failure).await, Ok(true));
     assert_eq!(attached_proof(&client).await.0.text("nonce"), Some("servers"));
     // The nonce may change with every response.

@@ -12,10 +12,11 @@ use crate::{
     server::{
         codec::{Codec, SUBSCRIPTION_ID},
         encode::PROTOCOL_FIELDS,
+        encode_task,
         legacy_session::LegacyContext,
         message::{Message, RequestRejection},
         message_source::MessageSource,
-        modern, tasks,
+        modern,
     },
     versions::revision::{ALWAYS, RequestKind},
 };
@@ -62,7 +63,7 @@ pub(crate) fn copy_meta(own: &str, meta: &mut ObjectWriter<'_>) {
     // Not an object: then there is nothing to copy.
     let _ = scanner::each_member(own, |key, value| {
         let name = unquote(key).unwrap_or_default();
-        if name != SUBSCRIPTION_ID && name != tasks::RELATED_TASK {
+        if name != SUBSCRIPTION_ID && name != encode_task::RELATED_TASK {
             writer::raw(meta.any_key(&name), value);
         }
     });

@@ -13,7 +13,7 @@ use wharf_auth::{
 use wharf_model::{AuthRequest, AuthResult, Authenticator, RequestExtensions, Stores};
 use wharf_server::KeyRing;
 
-use crate::idp::{ID, Idp, SECRET};
+use crate::fake_idp::{ID, Idp, SECRET};
 
 pub(crate) const PUBLIC: &str = "https://harbour.example.com";
 pub(crate) const REDIRECT: &str = "https://app.example.com/cb";

@@ -116,12 +116,12 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_bytes_do_no_harm(bytes in vec(any::<u8>(), 0..300)) {
+    fn arbitrary_bytes_do_not_panic(bytes in vec(any::<u8>(), 0..300)) {
         decode_everywhere(&bytes);
     }
 
     #[test]
-    fn mutated_messages_do_no_harm(
+    fn mutated_messages_do_not_panic(
         message in select(messages()),
         changes in vec((any::<prop::sample::Index>(), any::<u8>(), 0..4u8), 0..6),
     ) {
@@ -139,7 +139,7 @@ proptest! {
     }
 
     #[test]
-    fn mutated_members_do_no_harm(
+    fn mutated_members_do_not_panic(
         message in select(messages()),
         paths in vec((vec(any::<prop::sample::Index>(), 1..5), select(vec!["null", "5", "-1.5", "\"\"", "[]", "{}", "true", "[[1]]", "{\"a\":1}"])), 1..4),
     ) {
@@ -151,7 +151,7 @@ proptest! {
     }
 
     #[test]
-    fn every_opening_ends(
+    fn every_negotiation_ends(
         http in any::<bool>(),
         remembered in proptest::option::of(select(Revision::ALL.to_vec())),
         answers in vec((select(messages()), 1..6u64), 0..12),

@@ -19,7 +19,7 @@ use crate::{
     ServerInfo, Subscription, TaskHandle,
     cache::server_state::ServerState,
     call::{builder::CallKind, request, request::CallSpec, result, total_timeout},
-    proxy::ProxyService,
+    proxy::forward::ProxyService,
     task::{PendingCancels, TaskDialect, list},
 };
 

@@ -7,12 +7,13 @@ use wharf_model::{
 };
 
 use super::{
-    ClientCodec, read_object,
-    result::{MAX_PAGE_ITEMS, ResultReader},
+    ClientCodec,
+    decode_result::{MAX_PAGE_ITEMS, ResultReader},
+    read_object,
 };
 use crate::{
     json::{field_spans::unquote, scanner},
-    server::{encode_error::read_error, task_params::parse_millis, tasks::TaskFieldNames},
+    server::{decode_error::read_error, encode_task::TaskFieldNames, task_params::parse_millis},
     versions::revision::Feature,
 };
 

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn held_to_a_legacy_revision() {
+fn pinned_to_a_legacy_revision() {
     for transport in BOTH {
         for version in LEGACY {
             let first = format!("initialize {version} handshake");
@@ -36,7 +36,7 @@ fn held_to_a_legacy_revision() {
 }
 
 #[test]
-fn held_to_the_modern_revision() {
+fn pinned_to_the_modern_revision() {
     for transport in BOTH {
         let held = || pinned(transport, NEWEST, DISCOVER_STEP);
         let wrong = "fail unsupported_protocol_version";

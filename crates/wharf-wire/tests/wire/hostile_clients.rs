@@ -166,7 +166,7 @@ fn lines_without_a_limit_are_lines() {
 }
 
 #[test]
-fn unknown_values_in_results_do_no_harm() {
+fn unknown_values_in_results_do_not_panic() {
     for (method, result) in [
         (
             Method::ListTools,
@@ -358,7 +358,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_after_a_good_start_do_no_harm(
+    fn arbitrary_bytes_after_a_valid_start_do_not_panic(
         tail in vec(any::<u8>(), 0..60),
         start in select(vec![
             r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":""#,

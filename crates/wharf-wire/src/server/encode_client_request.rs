@@ -7,8 +7,9 @@ use wharf_model::{
     ClientCapability, ClientRequest, ElicitForm, ElicitUrl, Error, InputRequired, SamplingRequest,
 };
 
+use crate::server::codec::write_cancelled;
 use crate::{
-    json::writer::ObjectWriter,
+    json::{writer, writer::ObjectWriter},
     server::codec::Codec,
     versions::{revision::Feature, translate},
 };
@@ -137,4 +138,34 @@ pub(crate) fn urls_as_text(error: &Error, asked: &[(String, ClientRequest)]) -> 
         }
     }
     text
+}
+
+impl Codec {
+    /// Writes a server-to-client request with this number as its id. Returns false, and writes nothing, if the
+    /// revision does not have it here.
+    pub fn ask(&self, number: u64, ask: &ClientRequest, out: &mut Vec<u8>) -> bool {
+        if self.revision.is_modern() {
+            return false;
+        }
+        let Some(mut params) = params(ask, self, number) else {
+            return false;
+        };
+        self.add_related_task(&mut params);
+        let mut message = ObjectWriter::open(out);
+        message.plain("jsonrpc", "\"2.0\"");
+        writer::integer(message.key("id"), number);
+        message.text("method", ask.method().name());
+        if !params.is_null() {
+            message.json("params", &params);
+        }
+        message.close();
+        true
+    }
+
+    /// Writes the cancellation of the server-to-client request with this number.
+    pub fn withdraw(&self, number: u64, out: &mut Vec<u8>) {
+        if !self.revision.is_modern() {
+            write_cancelled(out, &number.to_string(), "the response is no longer needed");
+        }
+    }
 }

@@ -1,8 +1,8 @@
 //! Version negotiation with servers of any behaviour.
 
-mod answers;
-mod held;
-mod trouble;
+mod failures;
+mod pinned_and_cached;
+mod replies;
 
 use std::sync::Arc;
 

@@ -11,13 +11,13 @@ use wharf_model::{
 };
 
 use super::{ClientCodec, read_object};
-use crate::client::server_requests::read_client_request;
+use crate::client::decode_server_request::read_client_request;
 use crate::{
     json::{field_spans::unquote, scanner, writer, writer::ObjectWriter},
     server::{
         codec::SUBSCRIPTION_ID,
         encode::{PROTOCOL_FIELDS, SERVER_INFO},
-        tasks::RELATED_TASK,
+        encode_task::RELATED_TASK,
     },
     versions::revision::Feature,
 };

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn garbage_over_http() {
+fn invalid_responses_over_http() {
     for body in [
         &b""[..],
         b"Not Found",
@@ -78,7 +78,7 @@ fn inconclusive_http_statuses() {
 }
 
 #[test]
-fn silence_over_lines() {
+fn no_reply_over_lines() {
     let silent = || lines().then(Silence, INITIALIZE_STEP);
     silent().then(Initialize(initialize_result("2025-11-25")), OPEN_LEGACY);
     silent().then(Silence, "fail request_timeout");
@@ -122,7 +122,7 @@ fn silence_over_lines() {
 }
 
 #[test]
-fn silence_over_http() {
+fn no_reply_over_http() {
     http()
         .then(Silence, INITIALIZE_STEP)
         .then(Http(200, initialize_result("2025-11-25")), OPEN_LEGACY);
@@ -136,7 +136,7 @@ fn silence_over_http() {
 }
 
 #[test]
-fn a_connection_that_ends() {
+fn a_connection_that_closes_during_negotiation() {
     let died = || lines().then(Closed, REOPEN_STEP);
     died().then(Initialize(initialize_result("2025-11-25")), OPEN_LEGACY);
     died().then(Closed, "fail connection_closed");
