@@ -3,7 +3,7 @@
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use wharf_model::{Outcome, Request};
+use wharf_model::Outcome;
 use wharf_wire::{Codec, sse};
 
 use crate::server::http::auth::AuthExpiry;
@@ -49,14 +49,7 @@ impl CallStream {
         self.driver.is_listen()
     }
 
-    /// Starts a call. With `quiet`, its messages before the reply are dropped.
-    pub(crate) fn start(
-        context: &ServerContext,
-        request: Request,
-        codec: Codec,
-        quiet: bool,
-    ) -> Self {
-        let driver = CallDriver::start(context, request, codec, quiet);
+    pub(crate) fn new(driver: CallDriver) -> Self {
         CallStream { driver, pending: Vec::new(), ended: false }
     }
 

@@ -10,7 +10,6 @@ use tokio::time::timeout;
 use wharf_model::{Method, Outcome, Request, RequestExtensions};
 use wharf_wire::{Codec, HeaderField, McpHeaders, Received};
 
-use crate::MessageReplies;
 use crate::server::http::{
     HttpBody, Streaming,
     auth::AuthExpiry,
@@ -22,6 +21,7 @@ use crate::server::http::{
     response_body::EventSource,
     service::HttpEndpoint,
 };
+use crate::{MessageReplies, server::call_driver::CallDriver};
 
 /// Form of the response.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -83,7 +83,8 @@ impl HttpEndpoint {
             return EventualResponse::Now(request_checks::no_stream_for_listen());
         }
         let (context, until) = (&self.context, request.scope.get::<AuthExpiry>().copied());
-        let mut call = CallStream::start(context, request, codec, form == ResponseForm::Json);
+        let quiet = form == ResponseForm::Json;
+        let mut call = CallStream::new(CallDriver::start(context, request, codec, quiet));
         // Most calls end with the first poll. A waker is not needed: a pending call is polled again at once.
         match call.poll_until_output(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(silent @ Some(_)) => EventualResponse::Now(self.begin(call, form, silent)),

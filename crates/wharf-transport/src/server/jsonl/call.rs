@@ -11,8 +11,7 @@ use std::{
     time::Duration,
 };
 
-use wharf_model::{Outcome, Request};
-use wharf_wire::Codec;
+use wharf_model::Outcome;
 
 use crate::{
     ServerContext, Shutdown,
@@ -86,13 +85,11 @@ struct SpawnedCall {
 }
 
 impl LineCall {
-    pub(crate) fn start(
+    pub(crate) fn new(
         shared: Arc<ConnectionState>,
-        request: Request,
-        codec: Codec,
+        driver: CallDriver,
         batch: Option<Arc<BatchReplies>>,
     ) -> Self {
-        let driver = CallDriver::start(&shared.context, request, codec, false);
         LineCall { shared, driver, batch, spawned: None }
     }
 
@@ -104,7 +101,7 @@ impl LineCall {
         for _ in 0..MAX_EVENTS_IN_PLACE {
             match self.driver.poll_step(&mut cx, &*self.shared, out) {
                 Poll::Ready(CallStep::Ended(outcome)) => {
-                    self.end(&outcome, out);
+                    self.reply(&outcome, out);
                     return true;
                 }
                 Poll::Ready(_) if out.len() - before < MAX_BYTES_IN_PLACE => {}
@@ -139,7 +136,7 @@ impl LineCall {
             let done = match step {
                 CallStep::Cancelled => return,
                 CallStep::Ended(outcome) => {
-                    self.end(&outcome, &mut out);
+                    self.reply(&outcome, &mut out);
                     true
                 }
                 _ => false,
@@ -160,12 +157,8 @@ impl LineCall {
     }
 
     /// Ends the call with its reply, after its open client requests.
-    fn end(&mut self, outcome: &Outcome, out: &mut Vec<u8>) {
+    fn reply(&mut self, outcome: &Outcome, out: &mut Vec<u8>) {
         while self.driver.withdraw_next(&*self.shared, out) {}
-        self.reply(outcome, out);
-    }
-
-    fn reply(&self, outcome: &Outcome, out: &mut Vec<u8>) {
         let codec = self.driver.codec();
         if codec.is_silent() {
             return;

@@ -14,7 +14,7 @@
 //!         |  |                                           | append, wake the reader
 //!         |  +-------------------------------------------+
 //!         |
-//!         |  Drop of ReplyCollector, when the last call of the POST is gone: EventLog::end
+//!         |  ReplyCollector::release of the last call of the POST (its Drop, if that call was dropped): EventLog::end
 //!         v
 //!       ENDED  events stay for replay; queued in ReplayBudget
 //!         |
@@ -36,8 +36,8 @@
 //!
 //! | Type | Part in a stream |
 //! | --- | --- |
-//! | `RunningCall` (`call`) | runs a call as a task and writes its messages |
-//! | `ReplyCollector` (`call`) | collects the replies of one POST; dropping it ends the stream |
+//! | `RunningCall` (`call`) | runs a call as a task and appends the messages of its `CallDriver` |
+//! | `ReplyCollector` (`call`) | collects the replies of one POST; `release` of the last share ends the stream |
 //! | `EventLog` (`event_log`) | the stream in memory: events, state, position of the reader (`LogReader`) |
 //! | `ReplayBudget` (`replay_budget`) | limits the memory of all logs, with a share per caller; discards ended streams |
 //! | `StreamReader` (`stream_reader`) | HTTP response that reads an `EventLog` |
@@ -50,6 +50,10 @@
 //! Where several processes serve a session (`cluster`), the session is a record in a store and the events of its
 //! streams are stored before they are sent. A client that resumes at a process without these events reads them from
 //! the store.
+//!
+//! There are two kinds of session. An endpoint has `LocalSessions` (`local`) or `SharedSessions` (`cluster::sessions`), which
+//! find, open and end sessions. `SessionKind` has what differs in the middle of a session: `LocalSession`, or the
+//! `SessionRecord` of a shared one. Calls, streams and the table of sessions (`table`) are those of both kinds.
 
 pub(crate) mod call;
 pub(crate) mod cluster;

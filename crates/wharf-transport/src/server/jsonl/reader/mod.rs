@@ -21,6 +21,7 @@ use wharf_model::{Caller, Error, Method, Request, RequestExtensions};
 use wharf_wire::{Codec, Connection, Line, Lines, Received};
 
 use crate::server::{
+    call_driver::CallDriver,
     jsonl::{
         batch::BatchReplies,
         call::{ConnectionState, LineCall},
@@ -332,7 +333,8 @@ impl<W: AsyncWrite + Unpin> LineReader<W> {
         batch: Option<&Arc<BatchReplies>>,
     ) -> Option<LineCall> {
         request.scope = self.scope.clone();
-        let mut call = LineCall::start(self.shared.clone(), request, codec, batch.cloned());
+        let driver = CallDriver::start(&self.shared.context, request, codec, false);
+        let mut call = LineCall::new(self.shared.clone(), driver, batch.cloned());
         if call.run_in_place(&mut self.out) { None } else { Some(call) }
     }
 
