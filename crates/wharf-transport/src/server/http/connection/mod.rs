@@ -47,7 +47,10 @@ use crate::server::http::{
     service::HttpEndpoint,
 };
 use crate::server::{
-    limits::connection_slots::{ConnectionActivity, SlotGuard},
+    limits::{
+        connection_slots::{ConnectionActivity, SlotGuard},
+        write_timeout::limit_unsent_bytes,
+    },
     listener::{AcceptLimits, accept_loop},
 };
 
@@ -91,6 +94,7 @@ async fn connection(
 ) {
     // Responses are written whole, so delaying small writes (Nagle's algorithm) only costs time.
     let _ = stream.set_nodelay(true);
+    limit_unsent_bytes(&stream);
     // A client that vanished without closing would keep its streams while they are silent.
     let probes = TcpKeepalive::new()
         .with_time(TCP_KEEPALIVE_INTERVAL)

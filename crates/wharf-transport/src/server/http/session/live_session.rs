@@ -39,7 +39,7 @@ pub(crate) struct SessionContext {
     pub(crate) context: Arc<ServerContext>,
     pub(crate) limits: HttpLimits,
     pub(crate) shutdown: Shutdown,
-    pub(crate) replay_budget: ReplayBudget,
+    pub(crate) replay_budget: Arc<ReplayBudget>,
     started: Instant,
 }
 
