@@ -8,7 +8,7 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 use serde_json::Value;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    net::{TcpListener, TcpStream},
+    net::{TcpListener, TcpSocket, TcpStream},
     sync::broadcast,
     task::{JoinSet, coop, yield_now},
     time::{sleep, timeout},
@@ -58,7 +58,15 @@ impl Service for TimeoutService {
 }
 
 async fn start(head: Duration, changes: broadcast::Sender<()>) -> SocketAddr {
-    let limits = HttpLimits::default().head(head).write(PATIENCE);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    start_at(listener, HttpLimits::default().head(head).write(PATIENCE), changes)
+}
+
+fn start_at(
+    listener: TcpListener,
+    limits: HttpLimits,
+    changes: broadcast::Sender<()>,
+) -> SocketAddr {
     let host = ServerContext::new(
         Arc::new(ServerProtocol::new(Implementation::new("toy", "1"))),
         TimeoutService(changes),
@@ -66,7 +74,6 @@ async fn start(head: Duration, changes: broadcast::Sender<()>) -> SocketAddr {
     .deadlines(Deadlines { idle: None, total: None })
     .http_limits(limits);
     let service = HttpService::new(Arc::new(host), Http::new(), Shutdown::new());
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(serve(service, listener));
     address
@@ -175,5 +182,34 @@ async fn a_change_before_the_stream_is_read_is_delivered() {
         let length = timeout(PATIENCE, stream.read(&mut piece)).await.expect(&all).unwrap();
         assert!(length > 0, "closed after {all:?}");
         all.push_str(&String::from_utf8_lossy(&piece[..length]));
+    }
+}
+
+/// The kernel reports room in a socket only when a third of its send buffer is free, so a large buffer hid that the
+/// client read.
+#[tokio::test]
+async fn a_client_that_reads_slowly_and_steadily_gets_its_whole_reply() {
+    const LENGTH: usize = 12 << 20;
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_send_buffer_size(2 << 20).unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let limits = HttpLimits::default().write(Duration::from_millis(500));
+    let address = start_at(socket.listen(2).unwrap(), limits, broadcast::channel(1).0);
+    let session = session(address).await;
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(8 << 10).unwrap();
+    let mut client = socket.connect(address).await.unwrap();
+    let request = post(&session, &call(&format!(r#"{{"bytes":{LENGTH}}}"#)));
+    client.write_all(request.as_bytes()).await.unwrap();
+    let (mut all, mut piece) = (0, [0; 4096]);
+    for _ in 0..160 {
+        sleep(Duration::from_millis(25)).await;
+        all += client.read(&mut piece).await.unwrap();
+    }
+    let mut rest = vec![0; 1 << 20];
+    while all < LENGTH {
+        let length = client.read(&mut rest).await.unwrap();
+        assert!(length > 0, "closed after {all} bytes");
+        all += length;
     }
 }

@@ -185,6 +185,35 @@ async fn a_client_that_never_reads_is_disconnected() {
     shutdown.stop();
 }
 
+/// The kernel reports room in a socket only when a third of its send buffer is free, so a large buffer hid that the
+/// client read.
+#[tokio::test]
+async fn a_client_that_reads_slowly_and_steadily_stays_connected() {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_send_buffer_size(512 << 10).unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let listener = socket.listen(2).unwrap();
+    let address = listener.local_addr().unwrap();
+    let host = host().limits(LineLimits::default().write(Duration::from_millis(500)));
+    let shutdown = Shutdown::new();
+    tokio::spawn(tcp::serve(Arc::new(host), listener, 2, shutdown.clone()));
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(8 << 10).unwrap();
+    let (mut input, mut output) = socket.connect(address).await.unwrap().into_split();
+    let writing = tokio::spawn(async move {
+        let pings = PING.repeat(1000);
+        while output.write_all(&pings).await.is_ok() {}
+    });
+    let mut piece = [0; 4096];
+    for _ in 0..160 {
+        tokio::time::sleep(Duration::from_millis(25)).await;
+        assert!(input.read(&mut piece).await.is_ok_and(|length| length > 0), "disconnected");
+    }
+    assert!(!writing.is_finished(), "disconnected");
+    writing.abort();
+    shutdown.stop();
+}
+
 #[cfg(unix)]
 #[tokio::test]
 async fn a_socket_of_a_server_that_is_busy_is_left_alone() {

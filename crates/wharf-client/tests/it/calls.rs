@@ -260,6 +260,7 @@ async fn a_flood_of_events_does_not_prevent_a_timeout() {
     assert!(error.kind.is_request_timeout() && error.message.contains("600s"), "{error}");
 }
 
+/// python#2507: the client never sent a cancellation.
 #[tokio::test]
 async fn dropping_a_call_cancels_it() {
     let transport = FakeTransport::default()

@@ -1,6 +1,7 @@
 //! Call in flight: its events and deadlines.
 
 use std::{
+    any::Any,
     fmt,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
@@ -128,7 +129,7 @@ impl ActiveCall {
         let (call, outcome) =
             match catch_unwind(AssertUnwindSafe(|| service.call(request, outbox.clone()))) {
                 Ok(call) => (Some(call), None),
-                Err(_) => (None, Some(panicked(method))),
+                Err(payload) => (None, Some(panicked(method, &*payload))),
             };
         let (limit, timeout_report) = (deadlines.total, TimeoutReport::Model);
         ActiveCall { method, call, outbox, outcome, clock: None, limit, timeout_report }
@@ -187,7 +188,7 @@ impl ActiveCall {
         match catch_unwind(AssertUnwindSafe(|| call.as_mut().poll(cx))) {
             Ok(Poll::Pending) => return,
             Ok(Poll::Ready(outcome)) => self.outcome = Some(outcome),
-            Err(_) => self.outcome = Some(panicked(self.method)),
+            Err(payload) => self.outcome = Some(panicked(self.method, &*payload)),
         }
         self.drop_call();
     }
@@ -253,7 +254,13 @@ impl fmt::Debug for ActiveCall {
 }
 
 /// Returns the outcome of a panic. Its text is only logged: it may contain confidential data.
-fn panicked(method: Method) -> Outcome {
+#[cold]
+fn panicked(method: Method, payload: &(dyn Any + Send)) -> Outcome {
+    let text = payload.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+    let panic: String = text.unwrap_or("panic without a message").chars().take(256).collect();
+    // Middleware that logs panics catches them before. Debug format, because the text could forge lines.
+    tracing::error!(method = method.name(), ?panic, "call panicked");
     match method {
         Method::CallTool => ToolResult::error(ErrorKind::ToolPanicked.message()).into(),
         _ => Error::new(ErrorKind::InternalError).into(),

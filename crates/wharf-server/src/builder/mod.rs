@@ -3,7 +3,12 @@
 pub(crate) mod error;
 pub(crate) mod prepare;
 
-use std::{any::TypeId, any::type_name, mem, sync::Arc, sync::Mutex};
+use std::{
+    any::{TypeId, type_name},
+    mem,
+    sync::Arc,
+    sync::Mutex,
+};
 
 use arc_swap::ArcSwap;
 use wharf_model::{
@@ -35,7 +40,7 @@ use crate::{
 };
 use crate::{
     limits::CallLimits,
-    middleware::{Middleware, RateLimit},
+    middleware::{Middleware, RateLimit, Tracing},
     router::Router,
     tasks::TaskOptions,
 };
@@ -140,6 +145,7 @@ pub struct RouterBuilder {
     limits: CallLimits,
     access: Option<Box<dyn Access>>,
     layers: Vec<Box<dyn Middleware>>,
+    is_traced: bool,
     seal: Option<Arc<dyn StateCipher>>,
     nonces: Option<Arc<dyn NonceStore>>,
     cache: CacheHint,
@@ -166,6 +172,7 @@ impl RouterBuilder {
             limits: CallLimits::default(),
             access: None,
             layers: Vec::new(),
+            is_traced: false,
             seal: None,
             nonces: None,
             cache: CacheHint::public(0),
@@ -301,8 +308,10 @@ impl RouterBuilder {
         self
     }
 
-    /// Adds middleware; the first one added is the outermost.
-    pub fn layer(mut self, layer: impl Middleware) -> Self {
+    /// Adds middleware; the first one added is the outermost. [`Tracing`] is added around all others if it is not
+    /// among them, so that the log has every internal error and panic.
+    pub fn layer<M: Middleware>(mut self, layer: M) -> Self {
+        self.is_traced |= TypeId::of::<M>() == TypeId::of::<Tracing>();
         self.layers.push(Box::new(layer));
         self
     }
@@ -362,6 +371,9 @@ impl RouterBuilder {
         let stores = self.take_stores(&*seal);
         self.problems.or(())?;
         let mut layers = self.layers;
+        if !self.is_traced {
+            layers.insert(0, Box::new(Tracing));
+        }
         if let Some(rates) = self.limits.rates {
             let limit = RateLimit::new(rates);
             let limit = match &stores {

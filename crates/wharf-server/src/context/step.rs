@@ -101,10 +101,10 @@ impl Ctx {
     /// # Results that cannot be recorded
     ///
     /// A result must survive a round trip through JSON. A map whose keys are not strings or numbers
-    /// does not, nor does a `NaN`. A debug build panics at such a result, even in a call that needs no
-    /// retry, so that every test of the handler finds it. A release build logs an error and returns
-    /// the result: its effect has already happened, and a panic would fail the calls that never
-    /// retry as well.
+    /// does not, nor does a `NaN`. Such a result is not recorded, and an error is logged. A debug build
+    /// panics too, even in a call that needs no retry, so that every test of the handler finds it. A
+    /// release build returns the result: its effect has already happened, and a panic would fail the
+    /// calls that never retry as well.
     ///
     /// A client can send the same request state twice (replay), and then a later step runs twice.
     /// If that matters, use [`step_once`](Ctx::step_once).
@@ -220,10 +220,9 @@ impl Ctx {
                 return result;
             }
         };
-        if cfg!(debug_assertions)
-            && let Err(error) = serde_json::from_str::<T>(json.get())
-        {
+        if let Err(error) = serde_json::from_str::<T>(json.get()) {
             report_unrecorded(name, "deserialized", &error);
+            return result;
         }
         if !is_recorded {
             return result;

@@ -51,7 +51,7 @@ use crate::{
 #[derive(Clone)]
 pub struct Router {
     pub(crate) server: Arc<ServerState>,
-    /// `None` if there is no middleware: then the handler's future is returned without a wrapper.
+    /// Middleware; `None` in the router behind it.
     pub(crate) chain: Option<Chain>,
     pub(crate) stop_tasks: Arc<StopTasksOnDrop>,
 }
@@ -76,9 +76,6 @@ impl Router {
     pub(crate) fn layered(server: Arc<ServerState>, layers: Vec<Box<dyn Middleware>>) -> Self {
         let stop_tasks = Arc::new(StopTasksOnDrop(server.tasks.clone()));
         let bare = Router { server, chain: None, stop_tasks };
-        if layers.is_empty() {
-            return bare;
-        }
         let (server, stop_tasks) = (bare.server.clone(), bare.stop_tasks.clone());
         Router { server, chain: Some(Chain::new(layers, Arc::new(bare))), stop_tasks }
     }

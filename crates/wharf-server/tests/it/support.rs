@@ -9,7 +9,7 @@ use std::{
 
 use wharf_model::{
     ActiveCall, BoxFuture, Completion, Deadlines, Error, ErrorKind, Event, Method, Notification,
-    Outcome, Principal, PromptResult, ReadResult, Reply, Request, RequestBuilder, Timer,
+    Outcome, Principal, PromptResult, ReadResult, Reply, Request, RequestBuilder, Service, Timer,
     ToolResult,
 };
 use wharf_server::{BuildError, Router};
@@ -33,8 +33,8 @@ pub(crate) fn start(router: &Router, request: Request) -> ActiveCall {
 }
 
 /// Starts a call without a runtime.
-pub(crate) fn start_without_runtime(router: &Router, request: Request) -> ActiveCall {
-    ActiveCall::start(router, request, Arc::new(NeverTimer), Deadlines { idle: None, total: None })
+pub(crate) fn start_without_runtime(service: &dyn Service, request: Request) -> ActiveCall {
+    ActiveCall::start(service, request, Arc::new(NeverTimer), Deadlines { idle: None, total: None })
 }
 
 pub(crate) fn poll(active_call: &mut ActiveCall) -> Poll<Event> {

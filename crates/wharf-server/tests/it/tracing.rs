@@ -17,8 +17,10 @@ use tracing::{
     field::{Field, Visit},
     span,
 };
-use wharf_model::{Error, ErrorKind, Event, ToolResult};
-use wharf_server::{Args, Extension, Resource, Router, Tool, ToolError, Tracing};
+use wharf_model::{
+    BoxFuture, Error, ErrorKind, Event, InputMode, Outbox, Outcome, Request, Service, ToolResult,
+};
+use wharf_server::{Args, Ctx, Extension, PanicGuard, Resource, Router, Tool, ToolError, Tracing};
 
 /// Collects every span and event as text.
 #[derive(Clone, Default)]
@@ -38,7 +40,7 @@ impl Visit for LogLine {
 
 impl Subscriber for TraceCollector {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.target().starts_with("wharf_server")
+        metadata.target().starts_with("wharf_")
     }
 
     fn new_span(&self, span: &span::Attributes<'_>) -> span::Id {
@@ -134,6 +136,69 @@ fn a_panic_is_logged_as_the_end_of_its_call() {
         assert!(end.contains(about) && end.contains("panic=hunter2\u{fffd}"), "{end}");
         assert!(lines.contains(&"record outcome=panicked".to_owned()), "{lines:#?}");
     }
+}
+
+/// Only the middleware logged them, so a router without it ended such calls in silence.
+#[test]
+fn an_internal_error_and_a_panic_are_logged_once_without_middleware_for_it() {
+    fn broken() -> Result<&'static str, Error> {
+        Err(Error::internal("hunter2".parse::<u8>().unwrap_err()))
+    }
+    let router = || {
+        Router::builder()
+            .add(Resource::inline("x:error", broken))
+            .add(Resource::inline("x:panic", boom))
+    };
+    let guarded = router().layer(PanicGuard).build().unwrap();
+    for router in [router().build().unwrap(), guarded, router().layer(Tracing).build().unwrap()] {
+        for (uri, text) in [("x:error", "invalid digit"), ("x:panic", "hunter2")] {
+            let record = TraceCollector::default();
+            let error = tracing::subscriber::with_default(record.clone(), || {
+                error(now(&router, read(uri)))
+            });
+            assert_eq!(error.kind, ErrorKind::InternalError);
+            let lines = record.0.lock().unwrap().clone();
+            let logged: Vec<_> = lines.iter().filter(|line| line.contains(text)).collect();
+            let [line] = logged[..] else { panic!("one line, not {lines:#?}") };
+            assert!(line.contains(&format!("method=resources/read target={uri} ")), "{line}");
+        }
+    }
+}
+
+/// A task and a service of the application run without middleware.
+#[test]
+fn a_panic_of_any_service_is_logged_once() {
+    struct Broken;
+    impl Service for Broken {
+        fn call(&self, _: Request, _: Outbox) -> BoxFuture<Outcome> {
+            Box::pin(async { panic!("hunter2\n\u{202e}") })
+        }
+    }
+    let record = TraceCollector::default();
+    let ended = tracing::subscriber::with_default(record.clone(), || {
+        poll(&mut start_without_runtime(&Broken, read("x:panic")))
+    });
+    assert!(!format!("{ended:?}").contains("hunter2"), "{ended:?}");
+    let lines = record.0.lock().unwrap().clone();
+    let [line] = &lines[..] else { panic!("one line, not {lines:#?}") };
+    assert!(line.contains("method=resources/read"), "{line}");
+    assert!(line.contains(r#"panic="hunter2\n\u{202e}""#), "{line}");
+}
+
+/// A release build recorded such a result, and reported it only when a retry read it.
+#[test]
+fn a_step_that_cannot_keep_its_result_is_logged_at_once() {
+    let tool =
+        Tool::new("mean", async |ctx: Ctx| ctx.step("mean", async { f64::NAN }).await.to_string());
+    let router = Router::builder().add(tool).build().unwrap();
+    let mut request = call("mean", "{}");
+    request.asks = InputMode::Suspend;
+    let record = TraceCollector::default();
+    tracing::subscriber::with_default(record.clone(), || now(&router, request));
+    let lines = record.0.lock().unwrap().clone();
+    let logged: Vec<_> = lines.iter().filter(|line| line.contains("cannot record step")).collect();
+    let [line] = logged[..] else { panic!("one line, not {lines:#?}") };
+    assert!(line.contains("step=mean"), "{line}");
 }
 
 #[test]

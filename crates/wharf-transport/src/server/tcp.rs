@@ -8,6 +8,7 @@ use wharf_model::{RemoteAddress, RequestExtensions};
 use crate::{
     ServerContext, Shutdown,
     server::{
+        limits::write_timeout::limit_unsent_bytes,
         listener,
         listener::{SocketListener, with_subject},
     },
@@ -59,6 +60,7 @@ impl SocketListener for TcpListener {
         let (stream, address) = TcpListener::accept(self).await?;
         // Messages are written whole, so Nagle's algorithm would only delay them.
         let _ = stream.set_nodelay(true);
+        limit_unsent_bytes(&stream);
         let mut scope = RequestExtensions::new();
         scope.insert(RemoteAddress(address));
         Ok((stream, scope))

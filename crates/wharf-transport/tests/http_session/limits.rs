@@ -145,7 +145,6 @@ async fn a_session_keeps_only_its_newest_finished_streams() {
 
 #[tokio::test(start_paused = true)]
 async fn all_streams_together_keep_only_so_much_and_the_oldest_go_first() {
-    // One caller alone gets half.
     let server = SessionServer::with(|limits| limits.replay_total = 20_000);
     let clients = [server.client(NEWEST).await, server.client(NEWEST).await];
     for _ in 0..3 {
@@ -273,6 +272,50 @@ async fn streams_of_one_caller_do_not_displace_those_of_others() {
     bob.open().await;
     count_unread(&server, &bob, 100).await;
     assert_eq!(kept(&bob, 1).await.len(), 101);
+}
+
+/// Each caller had half of what the others left, so a newcomer had almost nothing.
+#[tokio::test(start_paused = true)]
+async fn a_newcomer_can_resume_its_stream_although_many_callers_have_filled_the_memory() {
+    let server = SessionServer::with(|limits| limits.replay_total = 400_000);
+    let mut clients = Vec::new();
+    for name in 0..20 {
+        let mut client = as_caller(&server, &"abcdefghijklmnopqrst"[name..=name]);
+        client.open().await;
+        for _ in 0..3 {
+            count_unread(&server, &client, 50).await;
+        }
+        clients.push(client);
+    }
+    let mut newcomer = as_caller(&server, "newcomer");
+    newcomer.open().await;
+    count_unread(&server, &newcomer, 50).await;
+    let events = kept(&newcomer, 1).await;
+    assert_eq!((events.len(), events.first().map(String::as_str)), (51, Some("1-1")));
+    // The others have lost their oldest streams, and keep about as much as each other.
+    for client in clients {
+        assert_eq!(client.get(Some("1-0")).await.status, 400);
+        assert_eq!(kept(&client, 3).await.len(), 51);
+    }
+}
+
+/// A caller that resumes all its streams without reading them kept the memory.
+#[tokio::test(start_paused = true)]
+async fn a_newcomer_can_resume_its_stream_although_all_others_are_being_read() {
+    let server = SessionServer::with(|limits| limits.replay_total = 200_000);
+    let mut mallory = as_caller(&server, "mallory");
+    mallory.open().await;
+    let mut reading = Vec::new();
+    for stream in 1..=16 {
+        count_unread(&server, &mallory, 50).await;
+        reading.push(mallory.get(Some(&format!("{stream}-0"))).await);
+    }
+    let mut newcomer = as_caller(&server, "newcomer");
+    newcomer.open().await;
+    count_unread(&server, &newcomer, 50).await;
+    assert_eq!(kept(&newcomer, 1).await.len(), 51);
+    count_unread(&server, &newcomer, 50).await;
+    assert_eq!(kept(&newcomer, 2).await.len(), 51);
 }
 
 /// The calls of all callers waited for their clients to read each event.

@@ -62,9 +62,10 @@ pub struct HttpLimits {
     pub replay_bytes: usize,
     /// Time that an ended stream of a legacy session is kept for replay.
     pub replay_time: Duration,
-    /// Bytes that all legacy sessions keep for replay, including events that are not read yet. One caller may
-    /// keep as much as is still free: half of it if it is alone. Beyond that, ended streams of this caller are
-    /// discarded, oldest first; then its calls wait for their clients to read (back-pressure).
+    /// Bytes that all legacy sessions keep for replay, including events that are not read yet. When they are used
+    /// up, streams that have ended are discarded, the oldest of the caller whose ended streams take the most. The
+    /// open streams of one caller may take as much as is still free: half of it if it is alone. Beyond that, its
+    /// calls wait for their clients to read (back-pressure).
     pub replay_total: usize,
     /// Delay that clients are asked to wait before they resume a stream (`retry` of server-sent events).
     pub retry: Duration,

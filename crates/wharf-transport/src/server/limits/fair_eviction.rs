@@ -23,8 +23,8 @@ pub(crate) enum SlotUse {
     Idle(u64),
 }
 
-/// Slots of one kind, such as sessions or connections. Each belongs to a caller and has a size in
-/// units.
+/// Slots of one kind, such as sessions, connections or ended streams. Each belongs to a caller and has a size
+/// in units.
 ///
 /// A single caller may use all slots while no other caller needs one. When none is left, the
 /// longest idle slot of the caller with the most units is evicted; this may be the requesting
@@ -114,6 +114,13 @@ impl<T: Clone> SlotTable<T> {
         } else if share.heap.len() > 2 * share.slots + 16 {
             share.heap.retain(|Reverse(entry)| !is_gone(&entry.item));
         }
+    }
+
+    /// Changes the size of a slot of `caller`.
+    #[cfg(feature = "http")]
+    pub(crate) fn resize(&mut self, caller: &Caller, from: usize, to: usize) {
+        self.adjust(caller, |held| held.saturating_sub(from) + to);
+        self.used = self.used.saturating_sub(from) + to;
     }
 
     /// Slot to evict so that `caller` gets another one. `None` if `caller` must be refused. The slot

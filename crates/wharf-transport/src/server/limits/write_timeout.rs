@@ -9,9 +9,23 @@ use std::{
 
 use tokio::{
     io::AsyncWrite,
+    net::TcpStream,
     time::{Sleep, sleep},
 };
 use wharf_model::{Caller, LogThrottle};
+
+/// Unsent bytes in the kernel above which a TCP socket takes no more.
+#[cfg(any(target_os = "android", target_os = "linux"))]
+const MAX_UNSENT_BYTES: u32 = 16 << 10;
+
+/// Limits the unsent bytes that the kernel takes (`TCP_NOTSENT_LOWAT`), so that a client that reads slowly makes
+/// progress. Without it, a socket takes more only when a third of its send buffer is free, which can be megabytes.
+pub(crate) fn limit_unsent_bytes(stream: &TcpStream) {
+    #[cfg(any(target_os = "android", target_os = "linux"))]
+    let _ = socket2::SockRef::from(stream).set_tcp_notsent_lowat(MAX_UNSENT_BYTES);
+    #[cfg(not(any(target_os = "android", target_os = "linux")))]
+    let _ = stream;
+}
 
 /// Timer that runs while a write is pending.
 #[derive(Debug)]

@@ -60,7 +60,7 @@ pub async fn the_process_ends_when_stdin_does(harness: Harness, revision: &'stat
     assert!(status.success());
 }
 
-/// The child's stdin stays open here: only its parent's death can tell it to end.
+/// The child's stdin stays open here: only its parent's death can tell it to end (TS#2002: processes stayed).
 pub async fn the_process_ends_when_its_parent_is_killed(_: Harness, _: &'static str) {
     let mut parent = this_binary("--parent").spawn().unwrap();
     let mut stdin = parent.stdin.take().unwrap();

@@ -35,7 +35,7 @@ use crate::server::http::{
     service::HttpEndpoint,
 };
 use crate::server::{
-    limits::connection_slots::SlotGuard,
+    limits::{connection_slots::SlotGuard, write_timeout::limit_unsent_bytes},
     listener::{AcceptLimits, accept_loop},
 };
 
@@ -72,6 +72,7 @@ async fn connection(
 ) {
     // Responses are written whole, so delaying small writes (Nagle's algorithm) only costs time.
     let _ = stream.set_nodelay(true);
+    limit_unsent_bytes(&stream);
     // A client that vanished without closing would keep its streams while they are silent.
     let probes = TcpKeepalive::new()
         .with_time(TCP_KEEPALIVE_INTERVAL)

@@ -34,7 +34,7 @@ pub(crate) struct SessionContext {
     /// Weak, because the tasks hold their sessions.
     pub(crate) tasks: Weak<TaskSet>,
     pub(crate) shutdown: Shutdown,
-    pub(crate) replay_budget: ReplayBudget,
+    pub(crate) replay_budget: Arc<ReplayBudget>,
     started: Instant,
 }
 

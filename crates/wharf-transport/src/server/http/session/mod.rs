@@ -39,7 +39,7 @@
 //! | `RunningCall` (`call`) | runs a call as a task and appends the messages of its `CallDriver` |
 //! | `ReplyCollector` (`call`) | collects the replies of one POST; `release` of the last share ends the stream |
 //! | `EventLog` (`event_log`) | the stream in memory: events, state, position of the reader (`LogReader`) |
-//! | `ReplayBudget` (`replay_budget`) | limits the memory of all logs, with a share per caller; discards ended streams |
+//! | `ReplayBudget` (`replay_budget`) | limits the memory of all logs; discards ended streams of the largest holder |
 //! | `StreamReader` (`stream_reader`) | HTTP response that reads an `EventLog` |
 //! | `EventWriter` (`cluster::event_writer`) | copies events from the log to the store; `PersistState` is its progress |
 //! | `EventRecord` (`cluster::event_record`) | one event in the store |

@@ -1,90 +1,115 @@
-//! Memory budget of the events that all streams of an endpoint keep for replay, with a share per caller.
+//! Memory budget of the events that all streams of an endpoint keep for replay.
+//!
+//! Open streams have a share per caller ([`Budget`]), because their unread events cannot be taken back. Ended streams
+//! may use all memory that open ones leave. When it is used up, the streams that ended first are discarded, of the
+//! caller whose ended streams take the most ([`SlotTable`]).
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
 use wharf_model::{Budget, BudgetShare, Caller};
 
-use crate::server::http::session::event_log::EventLog;
+use crate::server::{
+    http::session::event_log::EventLog,
+    limits::fair_eviction::{SlotTable, SlotUse},
+};
 
 /// Largest number of expired streams that are discarded when a stream ends.
 const MAX_EXPIRED_AT_ONCE: usize = 4;
 
-/// Bytes that all streams keep, and the queue of ended streams, which are discarded first.
+/// Bytes that all streams keep, and the queue of ended streams.
 pub(crate) struct ReplayBudget {
-    budget: Arc<Budget>,
+    /// Bytes of the streams outside the queue.
+    open: Arc<Budget>,
+    /// Bytes of the streams in the queue, readable without its lock.
+    ended_bytes: AtomicUsize,
     /// Time that ended streams are kept, in milliseconds.
     retention_ms: u64,
     ended: Mutex<EndedStreams>,
 }
 
-/// Ended streams. A smaller position is older.
-#[derive(Default)]
+/// Ended streams by position. A smaller position is older.
 struct EndedStreams {
     next: u64,
     by_age: BTreeMap<u64, EndedStream>,
-    by_caller: BTreeSet<(Caller, u64)>,
+    slots: SlotTable<u64>,
 }
 
 struct EndedStream {
     caller: Caller,
+    bytes: usize,
     ended_ms: u64,
+    is_read: bool,
     log: Weak<EventLog>,
 }
 
+/// Part of the budget that one stream takes. Released on drop.
+pub(crate) struct ReplayShare {
+    budget: Arc<ReplayBudget>,
+    /// Empty while the stream is in the queue.
+    open: BudgetShare,
+    /// Position in the queue of ended streams.
+    position: Option<u64>,
+}
+
 impl ReplayBudget {
-    pub(crate) fn new(limit: usize, time: Duration) -> Self {
+    pub(crate) fn new(limit: usize, time: Duration) -> Arc<Self> {
         let retention_ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        ReplayBudget { budget: Budget::new(limit), retention_ms, ended: Mutex::default() }
+        let slots = SlotTable::new(limit);
+        Arc::new(ReplayBudget {
+            open: Budget::new(limit),
+            ended_bytes: AtomicUsize::new(0),
+            retention_ms,
+            ended: Mutex::new(EndedStreams { next: 0, by_age: BTreeMap::new(), slots }),
+        })
     }
 
     /// Returns the share of a stream, which is empty.
-    pub(crate) fn share(&self, caller: &Caller) -> BudgetShare {
-        self.budget.share(caller)
-    }
-
-    /// Appends an ended stream to the queue. Returns its position.
-    pub(crate) fn enqueue(&self, caller: &Caller, log: Weak<EventLog>, now: u64) -> u64 {
-        let mut ended = self.lock();
-        let position = ended.next;
-        ended.next += 1;
-        ended.by_caller.insert((caller.clone(), position));
-        let stream = EndedStream { caller: caller.clone(), ended_ms: now, log };
-        ended.by_age.insert(position, stream);
-        position
+    pub(crate) fn share(self: &Arc<Self>, caller: &Caller) -> ReplayShare {
+        ReplayShare { budget: self.clone(), open: self.open.share(caller), position: None }
     }
 
     /// Discards streams whose retention has passed. A few at a time, because every end of a stream does this.
     pub(crate) fn expire(&self, now: u64) {
         for _ in 0..MAX_EXPIRED_AT_ONCE {
             // A statement of its own: a stream must not be dropped while the queue is locked.
-            let first = self.lock().pop_expired(now, self.retention_ms);
-            let Some(log) = first else { return };
-            if let Some(log) = log.upgrade() {
-                log.discard();
+            let first = self.change(|ended| ended.pop_expired(now, self.retention_ms));
+            let Some(stream) = first else { return };
+            if let Some(log) = stream.log.upgrade() {
+                log.discard(false);
             }
         }
     }
 
-    /// Removes a dropped stream from the queue.
-    pub(crate) fn dequeue(&self, position: u64) {
-        self.lock().remove(position);
+    /// Returns true if streams must be discarded, and some can be.
+    pub(crate) fn is_full(&self) -> bool {
+        let ended = self.ended_bytes.load(Ordering::Relaxed);
+        ended > 0 && ended.saturating_add(self.open.total()) > self.open.most()
     }
 
-    /// Discards ended streams of this caller until its share is met. False if that is not enough.
-    pub(crate) fn make_room(&self, caller: &Caller) -> bool {
-        while self.budget.is_exceeded_by(caller) {
+    /// Discards ended streams until the memory suffices, for a stream of this caller that has grown.
+    pub(crate) fn make_room(&self, caller: &Caller, now: u64) {
+        while self.is_full() {
             // A statement of its own: a stream must not be dropped while the queue is locked.
-            let first = self.lock().pop_of(caller);
-            let Some(log) = first else { return false };
-            if let Some(log) = log.upgrade() {
-                log.discard();
+            let victim = self.change(|ended| ended.pop_victim(caller, now));
+            let Some(stream) = victim else { return };
+            if let Some(log) = stream.log.upgrade() {
+                log.discard(stream.is_read);
             }
         }
-        true
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut EndedStreams) -> T) -> T {
+        let mut ended = self.lock();
+        let result = change(&mut ended);
+        self.ended_bytes.store(ended.slots.used(), Ordering::Relaxed);
+        result
     }
 
     fn lock(&self) -> MutexGuard<'_, EndedStreams> {
@@ -92,24 +117,95 @@ impl ReplayBudget {
     }
 }
 
-impl EndedStreams {
-    fn remove(&mut self, position: u64) -> Option<Weak<EventLog>> {
-        let EndedStream { caller, log, .. } = self.by_age.remove(&position)?;
-        self.by_caller.remove(&(caller, position));
-        Some(log)
+impl ReplayShare {
+    pub(crate) fn caller(&self) -> &Caller {
+        self.open.caller()
     }
 
-    fn pop_expired(&mut self, now: u64, retention_ms: u64) -> Option<Weak<EventLog>> {
+    /// Sets the bytes of the stream. Returns true if it is open and its caller now exceeds its share.
+    pub(crate) fn resize(&mut self, bytes: usize) -> bool {
+        match self.position {
+            Some(position) => {
+                self.budget.change(|ended| ended.resize(position, bytes));
+                false
+            }
+            None => self.open.resize(bytes).is_err(),
+        }
+    }
+
+    /// Returns true if the stream is in the queue of ended streams.
+    pub(crate) fn is_queued(&self) -> bool {
+        self.position.is_some()
+    }
+
+    /// Appends an ended stream to the queue.
+    pub(crate) fn enqueue(&mut self, log: Weak<EventLog>, is_read: bool, now: u64) {
+        let (caller, bytes) = (self.open.caller().clone(), self.open.amount());
+        self.open.shrink_to(0);
+        let stream = EndedStream { caller, bytes, ended_ms: now, is_read, log };
+        self.position = Some(self.budget.change(|ended| ended.push(stream)));
+    }
+
+    /// Removes the stream from the queue; the next [`resize`](Self::resize) counts it as an open one.
+    pub(crate) fn dequeue(&mut self) {
+        if let Some(position) = self.position.take() {
+            self.budget.change(|ended| ended.remove(position));
+        }
+    }
+
+    /// Records whether the stream is being read: one that is goes only if its caller takes most of the memory.
+    pub(crate) fn set_read(&self, is_read: bool) {
+        if let Some(position) = self.position
+            && let Some(stream) = self.budget.lock().by_age.get_mut(&position)
+        {
+            stream.is_read = is_read;
+        }
+    }
+}
+
+impl Drop for ReplayShare {
+    fn drop(&mut self) {
+        self.dequeue();
+    }
+}
+
+impl EndedStreams {
+    fn push(&mut self, stream: EndedStream) -> u64 {
+        let position = self.next;
+        self.next += 1;
+        self.slots.add(&stream.caller, stream.bytes, stream.ended_ms, position);
+        self.by_age.insert(position, stream);
+        position
+    }
+
+    fn resize(&mut self, position: u64, bytes: usize) {
+        let Some(stream) = self.by_age.get_mut(&position) else { return };
+        self.slots.resize(&stream.caller, stream.bytes, bytes);
+        stream.bytes = bytes;
+    }
+
+    fn remove(&mut self, position: u64) -> Option<EndedStream> {
+        let stream = self.by_age.remove(&position)?;
+        let streams = &self.by_age;
+        self.slots.remove(&stream.caller, stream.bytes, |it| !streams.contains_key(it));
+        Some(stream)
+    }
+
+    fn pop_expired(&mut self, now: u64, retention_ms: u64) -> Option<EndedStream> {
         let (position, first) = self.by_age.first_key_value()?;
         let is_late = now.saturating_sub(first.ended_ms) >= retention_ms;
         let position = *position;
         if is_late { self.remove(position) } else { None }
     }
 
-    fn pop_of(&mut self, caller: &Caller) -> Option<Weak<EventLog>> {
-        let of_caller = (caller.clone(), 0)..=(caller.clone(), u64::MAX);
-        let (_, position) = self.by_caller.range(of_caller).next()?;
-        let position = *position;
+    fn pop_victim(&mut self, caller: &Caller, now: u64) -> Option<EndedStream> {
+        let streams = &self.by_age;
+        let slot_use = |position: &u64| match streams.get(position) {
+            None => SlotUse::Gone,
+            Some(stream) if stream.is_read => SlotUse::Busy,
+            Some(stream) => SlotUse::Idle(stream.ended_ms),
+        };
+        let position = self.slots.victim(caller, now, slot_use)?;
         self.remove(position)
     }
 }

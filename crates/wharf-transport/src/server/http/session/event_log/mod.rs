@@ -11,12 +11,13 @@ use std::{
 };
 
 use tokio::{sync::Notify, time::timeout};
-use wharf_model::{BudgetShare, Caller, Error};
+use wharf_model::{Caller, Error};
 
 use crate::server::http::session::{
     cluster::event_writer::EventWriter,
     event_log::persist::PersistState,
     live_session::{Session, SessionContext},
+    replay_budget::ReplayShare,
 };
 
 pub(crate) use crate::server::http::session::event_log::{
@@ -49,9 +50,9 @@ struct LogState {
     events: VecDeque<Vec<u8>>,
     /// Size of the events, with their overhead.
     bytes: usize,
-    /// Share of the replay budget that this stream takes.
-    share: BudgetShare,
-    /// True if the caller exceeded its share of the replay budget when this stream last changed.
+    /// Part of the replay budget that this stream takes.
+    share: ReplayShare,
+    /// True if the caller's open streams exceeded their share of the replay budget when this one last changed.
     is_over_share: bool,
     /// Number of the newest event.
     newest: u64,
@@ -61,8 +62,6 @@ struct LogState {
     last_ticket: u64,
     ended: bool,
     reply_status: Option<ReplyStatus>,
-    /// Position in the queue of ended streams.
-    queue_position: Option<u64>,
     /// True once the events have been dropped.
     discarded: bool,
     /// Progress in the store, once the stream is persisted.
@@ -151,18 +150,15 @@ impl EventLog {
     pub(crate) fn push(self: &Arc<Self>, message: Vec<u8>) {
         let mut state = self.lock();
         self.append(&mut state, message);
-        let (waker, over_share) = (state.waker(), state.caller_over_share());
-        drop(state);
-        wake(waker);
-        self.persist_pending();
-        if let Some(caller) = over_share
-            && !self.common.replay_budget.make_room(&caller)
-        {
-            // The share is still exceeded after all ended streams of the caller were dropped.
-            let mut state = self.lock();
+        if state.is_over_share {
             let least = usize::from(state.ended || state.reader.is_some());
             state.trim(least, 0, 0);
         }
+        let waker = state.waker();
+        drop(state);
+        wake(waker);
+        self.persist_pending();
+        self.make_room();
     }
 
     fn append(&self, state: &mut LogState, mut message: Vec<u8>) {
@@ -200,13 +196,19 @@ impl EventLog {
         }
         state.ended = true;
         self.enqueue_ended(&mut state);
-        let (waker, over_share) = (state.waker(), state.caller_over_share());
+        let waker = state.waker();
         drop(state);
         wake(waker);
         self.persist_pending();
         self.common.replay_budget.expire(self.common.now());
-        if let Some(caller) = over_share {
-            self.common.replay_budget.make_room(&caller);
+        self.make_room();
+    }
+
+    /// Discards ended streams if the replay budget is used up. Must be called without the lock.
+    fn make_room(&self) {
+        if self.common.replay_budget.is_full() {
+            let caller = self.lock().share.caller().clone();
+            self.common.replay_budget.make_room(&caller, self.common.now());
         }
     }
 
@@ -226,33 +228,36 @@ impl EventLog {
         let mut state = self.lock();
         state.ended = true;
         state.clear();
-        let reader = state.reader.take();
+        let reader = state.set_reader(None);
         drop(state);
         self.notify_detached(reader);
     }
 
-    /// Drops the events of an ended stream, unless it is being read or not yet stored.
-    pub(crate) fn discard(&self) {
+    /// Drops the events of an ended stream that was removed from the queue, unless it is not yet stored, or being
+    /// read and not to be detached from its reader.
+    pub(crate) fn discard(&self, even_if_read: bool) {
         let mut state = self.lock();
-        state.queue_position = None;
+        state.share.dequeue();
         let is_stored =
             state.persist_state.as_ref().is_none_or(|persist_state| persist_state.ended);
-        if state.reader.is_none() && is_stored {
+        if is_stored && (even_if_read || state.reader.is_none()) {
+            let reader = state.set_reader(None);
             state.clear();
             drop(state);
+            self.notify_detached(reader);
             // The copy in the store expires by its TTL.
             if let Some(session) = self.session.upgrade() {
                 session.release_stream(self.number);
             }
+        } else {
+            state.charge();
         }
     }
 
     fn enqueue_ended(self: &Arc<Self>, state: &mut LogState) {
-        if state.ended && !state.discarded && state.queue_position.is_none() {
-            let now = self.common.now();
-            let budget = &self.common.replay_budget;
-            state.queue_position =
-                Some(budget.enqueue(state.share.caller(), Arc::downgrade(self), now));
+        if state.ended && !state.discarded && !state.share.is_queued() {
+            let is_read = state.reader.is_some();
+            state.share.enqueue(Arc::downgrade(self), is_read, self.common.now());
         }
     }
 
@@ -262,7 +267,7 @@ impl EventLog {
 }
 
 impl LogState {
-    fn new(share: BudgetShare) -> Self {
+    fn new(share: ReplayShare) -> Self {
         let mut state = LogState {
             events: VecDeque::new(),
             bytes: 0,
@@ -274,7 +279,6 @@ impl LogState {
             last_ticket: 0,
             ended: false,
             reply_status: None,
-            queue_position: None,
             discarded: false,
             persist_state: None,
         };
@@ -282,14 +286,9 @@ impl LogState {
         state
     }
 
-    /// Updates the share of the replay budget.
+    /// Updates the part of the replay budget that this stream takes.
     fn charge(&mut self) {
-        self.is_over_share = self.share.resize(STREAM_OVERHEAD_BYTES + self.bytes).is_err();
-    }
-
-    /// Returns the caller if it exceeds its share of the replay budget.
-    fn caller_over_share(&self) -> Option<Caller> {
-        self.is_over_share.then(|| self.share.caller().clone())
+        self.is_over_share = self.share.resize(STREAM_OVERHEAD_BYTES + self.bytes);
     }
 
     /// Drops the oldest events beyond `events` and `bytes`. Keeps events that are unread or not stored, and the
@@ -326,15 +325,6 @@ impl LogState {
     /// Number of the oldest event in the log.
     fn oldest(&self) -> u64 {
         self.newest + 1 - self.events.len() as u64
-    }
-}
-
-impl Drop for EventLog {
-    fn drop(&mut self) {
-        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if let Some(queue_position) = state.queue_position {
-            self.common.replay_budget.dequeue(queue_position);
-        }
     }
 }
 

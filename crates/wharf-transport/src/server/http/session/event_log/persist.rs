@@ -96,12 +96,12 @@ impl EventLog {
             // From now on the replay budget may drop the stream.
             self.enqueue_ended(&mut state);
         }
-        let (waker, over_share) = (state.waker(), state.caller_over_share());
+        let waker = state.waker();
         drop(state);
         wake(waker);
         self.room.notify_waiters();
-        if let Some(caller) = over_share.filter(|_| it.end) {
-            self.common.replay_budget.make_room(&caller);
+        if it.end {
+            self.make_room();
         }
         read_from_store
     }
@@ -111,7 +111,7 @@ impl EventLog {
         let mut state = self.lock();
         let Some(persist_state) = &mut state.persist_state else { return };
         persist_state.read_from_store = true;
-        let reader = state.reader.take();
+        let reader = state.set_reader(None);
         drop(state);
         self.notify_detached(reader);
     }

@@ -53,7 +53,7 @@ impl EventLog {
         if let Some(persist_state) = &mut state.persist_state {
             persist_state.read_from_store = false;
         }
-        let reader = state.reader.take();
+        let reader = state.set_reader(None);
         let ticket = state.attach_reader(after);
         drop(state);
         self.notify_detached(reader);
@@ -133,7 +133,7 @@ impl EventLog {
     pub(crate) fn detach(self: &Arc<Self>, ticket: u64) {
         let mut state = self.lock();
         if state.reader(ticket).is_some() {
-            state.reader = None;
+            state.set_reader(None);
             self.trim_to_limits(&mut state);
             self.enqueue_ended(&mut state);
             drop(state);
@@ -152,7 +152,14 @@ impl LogState {
     /// Takes the reader that has fallen behind. A reader that waits for the store is not behind.
     pub(super) fn late_reader(&mut self) -> Option<LogReader> {
         let visible = self.visible();
-        self.reader.take_if(|reader| reader.at < visible)
+        let is_late = self.reader.as_ref().is_some_and(|reader| reader.at < visible);
+        if is_late { self.set_reader(None) } else { None }
+    }
+
+    /// Replaces the reader. Returns the one before.
+    pub(super) fn set_reader(&mut self, reader: Option<LogReader>) -> Option<LogReader> {
+        self.share.set_read(reader.is_some());
+        mem::replace(&mut self.reader, reader)
     }
 
     fn reader(&mut self, ticket: u64) -> Option<&mut LogReader> {
@@ -178,7 +185,7 @@ impl LogState {
             .sum();
         self.last_ticket += 1;
         let ticket = self.last_ticket;
-        self.reader = Some(LogReader { ticket, at, unread, release_after: None, waker: None });
+        self.set_reader(Some(LogReader { ticket, at, unread, release_after: None, waker: None }));
         ticket
     }
 }
