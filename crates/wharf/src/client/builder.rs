@@ -10,6 +10,7 @@ use std::{
 use wharf_client::{
     CallOptions, ClientHandle, ClientHandler, ClientHandlerBuilder, ClientTransport,
 };
+use wharf_connect::HostConnector;
 use wharf_model::{
     BoxFuture, ClientCapabilities, ClientRequest, Error, ErrorKind, Implementation, LogLevel, Meta,
     TASKS_EXTENSION, Timer,
@@ -75,6 +76,10 @@ pub struct ClientBuilder {
     limits: ClientLimits,
     trace: Option<transports::Trace>,
     revision_cache: Arc<RevisionCache>,
+    pub(super) connector: HostConnector,
+    /// Client certificate for the server's origin.
+    #[cfg(feature = "tls")]
+    pub(super) identity: Option<wharf_connect::TlsIdentity>,
     #[cfg(feature = "auth")]
     auth: Option<wharf_auth::client::Auth>,
 }
@@ -95,6 +100,9 @@ impl ClientBuilder {
             limits: ClientLimits::default(),
             trace: None,
             revision_cache: REVISION_CACHE.clone(),
+            connector: HostConnector::new(),
+            #[cfg(feature = "tls")]
+            identity: None,
             #[cfg(feature = "auth")]
             auth: None,
         }
@@ -350,6 +358,8 @@ impl ClientBuilder {
         };
         #[cfg(not(feature = "auth"))]
         let _ = deadline;
+        #[cfg(feature = "tls")]
+        let options = self.with_identity(url, options);
         let rest = |prefix: &str| url.get(prefix.len()..).unwrap_or_default().to_owned();
         match scheme.as_deref() {
             #[cfg(feature = "http")]
@@ -402,6 +412,7 @@ impl ClientBuilder {
         options.limits = self.limits;
         options.trace = self.trace.clone();
         options.revision_cache = self.revision_cache.clone();
+        options.connector = self.connector.clone();
         options.unsolicited_requests = Arc::new(UnsolicitedHandler(self.handler.clone()));
         let limit = self.connect_limit();
         options.handshake = self.handshake.unwrap_or(options.handshake).min(limit);

@@ -18,6 +18,7 @@ mod builder;
 pub(crate) mod calls;
 pub mod config;
 mod connect_timeout;
+mod connection_options;
 #[cfg(feature = "server")]
 mod proxy;
 mod target;

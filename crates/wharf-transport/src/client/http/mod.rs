@@ -7,7 +7,7 @@
 pub(super) mod auth;
 mod call;
 mod connection;
-pub(super) mod connector;
+mod connector;
 pub(super) mod error;
 mod handshake;
 mod response;
@@ -15,8 +15,6 @@ mod resume;
 mod send;
 pub(super) mod server_url;
 mod session;
-#[cfg(feature = "tls")]
-mod tls;
 mod transport;
 
 use std::sync::Arc;

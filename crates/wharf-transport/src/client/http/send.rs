@@ -5,7 +5,7 @@ use std::{convert::Infallible, error::Error as _, io, pin::Pin, task, time::Dura
 use bytes::Bytes;
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method as Verb, Request, StatusCode,
-    header::{ACCEPT, CONTENT_TYPE, LOCATION, USER_AGENT},
+    header::{ACCEPT, CONTENT_TYPE, LOCATION, PROXY_AUTHORIZATION, USER_AGENT},
 };
 use http_body::{Body, Frame, SizeHint};
 use hyper_util::{
@@ -13,13 +13,14 @@ use hyper_util::{
     rt::{TokioExecutor, TokioTimer},
 };
 use tokio::sync::watch;
+use wharf_connect::ConnectError;
 use wharf_model::{Error, ErrorKind, excerpt};
 
 use crate::client::ClientTransportOptions;
 use crate::client::http::{
     auth,
     auth::{AuthAttempt, AuthWait},
-    connector::{ConnectError, HttpConnector},
+    connector::HttpConnector,
     response::ServerResponse,
     server_url::ServerUrl,
 };
@@ -70,7 +71,17 @@ impl HttpSender {
         headers: &[(String, String)],
         options: ClientTransportOptions,
     ) -> Result<HttpSender, Error> {
-        let user_headers = parse_user_headers(headers, &options)?;
+        let mut user_headers = parse_user_headers(headers, &options)?;
+        let connector = HttpConnector::new(&options.connector);
+        // All requests go to this origin, so the proxy gets each of them.
+        if let Some(value) = connector.forward_authorization(url.origin()) {
+            let mut value = HeaderValue::from_str(value).map_err(|_| {
+                Error::new(ErrorKind::InvalidParams)
+                    .with_message("the credentials of the proxy do not fit in a header")
+            })?;
+            value.set_sensitive(true);
+            user_headers.insert(PROXY_AUTHORIZATION, value);
+        }
         let client = Client::builder(TokioExecutor::new())
             .timer(TokioTimer::new())
             .pool_timer(TokioTimer::new())
@@ -78,7 +89,7 @@ impl HttpSender {
             .http1_max_buf_size(MAX_HEADER_BYTES)
             .http2_max_header_list_size(MAX_HEADER_BYTES as u32)
             .http2_keep_alive_interval(HTTP2_PING_INTERVAL)
-            .build(HttpConnector::default());
+            .build(connector);
         Ok(HttpSender { client, options, url, user_headers, logging_in: watch::Sender::new(false) })
     }
 

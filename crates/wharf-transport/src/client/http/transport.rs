@@ -1,14 +1,12 @@
 //! HTTP client transport: opens a connection, and reopens it when the server has lost the session.
 
-use std::sync::{
-    Arc, Mutex, MutexGuard, PoisonError, Weak,
-    atomic::{AtomicU64, Ordering},
-};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use bytestring::ByteString;
 use serde_json::{Value, value::RawValue};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use wharf_client::{ClientTransport, ControlRequest, NotificationListener, ServerInfo};
+use wharf_connect::SingleFlight;
 use wharf_model::{
     BoxFuture, Error, ErrorKind, LogLevel, Method, Outbox, Outcome, Reply, Request, Service,
 };
@@ -39,10 +37,8 @@ struct HttpTransportState {
     /// Key of the server in the revision cache.
     key: String,
     current_connection: Mutex<Option<Arc<HttpConnection>>>,
-    /// Locked during a handshake. Holds the error of the last one.
-    opening: tokio::sync::Mutex<Option<Error>>,
-    /// Number of handshakes so far.
-    openings: AtomicU64,
+    /// Concurrent callers share one handshake and its error.
+    opening: SingleFlight<Error>,
     subscribing: tokio::sync::Mutex<()>,
     /// Reconnect backoff of subscriptions.
     listen_backoff: Mutex<ReconnectBackoff>,
@@ -59,8 +55,7 @@ impl HttpTransport {
             pending,
             key: key.to_owned(),
             current_connection: Mutex::default(),
-            opening: tokio::sync::Mutex::default(),
-            openings: AtomicU64::new(0),
+            opening: SingleFlight::default(),
             subscribing: tokio::sync::Mutex::default(),
             listen_backoff: Mutex::default(),
             level: Mutex::default(),
@@ -104,30 +99,23 @@ impl HttpTransportState {
     }
 
     async fn open(&self) -> Result<Arc<HttpConnection>, Error> {
-        let before = self.openings.load(Ordering::Acquire);
-        let mut failure = self.opening.lock().await;
-        if let Some(connection) = self.current() {
-            return Ok(connection);
-        }
-        if self.closing.is_stopped() {
-            return Err(closed_error());
-        }
-        let waited = self.openings.load(Ordering::Acquire) != before;
-        if let Some(error) = failure.as_ref().filter(|_| waited) {
-            return Err(error.clone());
-        }
+        let opened = || match self.current() {
+            Some(connection) => Some(Ok(connection)),
+            None => self.closing.is_stopped().then(|| Err(closed_error())),
+        };
+        self.opening.run(opened, self.reopen()).await
+    }
+
+    async fn reopen(&self) -> Result<Arc<HttpConnection>, Error> {
         let opening = async {
             let opened = open(&self.http, &self.key).await?;
             Ok(Arc::new(HttpConnection::begin(&self.http, &self.pending, opened).await))
         };
-        let opened = tokio::select! {
+        let connection = tokio::select! {
             biased;
             () = self.closing.stopped() => Err(closed_error()),
             opened = opening => opened,
-        };
-        self.openings.fetch_add(1, Ordering::Release);
-        *failure = opened.as_ref().err().cloned();
-        let connection = opened?;
+        }?;
         *lock(&self.current_connection) = Some(connection.clone());
         let level = *lock(&self.level);
         if let Some(level) = level {
@@ -329,7 +317,7 @@ impl HttpTransportState {
     async fn close(&self) {
         self.closing.stop();
         // Waits for a handshake in progress, to close its connection as well.
-        let _opening = self.opening.lock().await;
+        self.opening.idle().await;
         let connection = lock(&self.current_connection).take();
         if let Some(connection) = connection {
             connection.end(&closed_error()).await;

@@ -8,10 +8,7 @@ pub(crate) mod stream_connector;
 pub(crate) mod websocket;
 
 use std::{
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError, Weak,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::Duration,
 };
 
@@ -19,6 +16,7 @@ use bytestring::ByteString;
 use serde_json::value::RawValue;
 use tokio::time::sleep_until;
 use wharf_client::{ClientTransport, ControlRequest, NotificationListener, ServerInfo};
+use wharf_connect::SingleFlight;
 use wharf_model::{
     BoxFuture, Error, ErrorKind, LogLevel, Method, Outbox, Outcome, Reply, Request, Service,
 };
@@ -43,8 +41,7 @@ pub(super) async fn connect<D: Connector>(
         connector,
         pending: PendingRequests::new(options),
         current: Mutex::default(),
-        opening: tokio::sync::Mutex::default(),
-        openings: AtomicU64::new(0),
+        opening: SingleFlight::default(),
         backoff: Mutex::default(),
         closed: Shutdown::new(),
         subscribing: tokio::sync::Mutex::default(),
@@ -72,10 +69,8 @@ struct StreamTransportState<D: Connector> {
     connector: D,
     pending: Arc<PendingRequests>,
     current: Mutex<Option<StreamConnection>>,
-    /// Locked while a connection is opened. Holds the error of the last attempt.
-    opening: tokio::sync::Mutex<Option<Error>>,
-    /// Number of attempts so far.
-    openings: AtomicU64,
+    /// Concurrent callers share one attempt to connect and its error.
+    opening: SingleFlight<Error>,
     backoff: Mutex<ReconnectBackoff>,
     closed: Shutdown,
     subscribing: tokio::sync::Mutex<()>,
@@ -97,19 +92,7 @@ impl<D: Connector> StreamTransportState<D> {
     }
 
     async fn open(self: &Arc<Self>) -> Result<StreamConnection, Error> {
-        let before = self.openings.load(Ordering::Acquire);
-        let mut failure = self.opening.lock().await;
-        if let Some(connection) = self.live() {
-            return Ok(connection);
-        }
-        let waited = self.openings.load(Ordering::Acquire) != before;
-        if let Some(error) = failure.as_ref().filter(|_| waited) {
-            return Err(error.clone());
-        }
-        let opened = self.reopen().await;
-        self.openings.fetch_add(1, Ordering::Release);
-        *failure = opened.as_ref().err().cloned();
-        opened
+        self.opening.run(|| self.live().map(Ok), self.reopen()).await
     }
 
     fn live(&self) -> Option<StreamConnection> {
