@@ -1,7 +1,7 @@
 //! Finds the authorization server of a protected resource (RFC 9728, RFC 8414).
 
 use http::{HeaderMap, StatusCode};
-use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use url::Url;
 use wharf_model::{Error, excerpt};
 
@@ -15,11 +15,29 @@ use crate::fetch::{Fetch, FetchError};
 const RESOURCE_METADATA_PATH: &str = "/.well-known/oauth-protected-resource";
 const OAUTH_METADATA_PATH: &str = "/.well-known/oauth-authorization-server";
 const OPENID_METADATA_PATH: &str = "/.well-known/openid-configuration";
+/// Maximum length of the metadata that is stored with a login.
+const MAX_STORED_BYTES: usize = 16 << 10;
 /// Limit of authorization servers of one resource.
 const MAX_ISSUERS: usize = 16;
 
+/// Metadata of a server and of its authorization server. It is stored with the login, so that a token refresh
+/// needs no discovery.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct DiscoveredMetadata {
+    pub(super) resource: DiscoveredResource,
+    pub(super) auth_server: AuthServerMetadata,
+}
+
+impl DiscoveredMetadata {
+    /// Returns a copy to store with a login, unless it is too long.
+    pub(super) fn storable(&self) -> Option<Box<DiscoveredMetadata>> {
+        let length = serde_json::to_vec(self).map_or(usize::MAX, |it| it.len());
+        (length <= MAX_STORED_BYTES).then(|| Box::new(self.clone()))
+    }
+}
+
 /// Result of the discovery of a protected resource.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct DiscoveredResource {
     /// Resource identifier exactly as published; token requests use it.
     pub(super) resource: String,

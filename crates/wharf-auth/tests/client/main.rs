@@ -11,3 +11,4 @@ mod proofs;
 mod renewal_and_logout;
 mod resources;
 mod stage;
+mod stored_metadata;
