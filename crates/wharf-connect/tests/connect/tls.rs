@@ -48,7 +48,8 @@ async fn a_client_certificate_is_presented_to_its_origin_only() {
     let identity = TlsIdentity::from_pem(&ours.certificate, &ours.key).unwrap();
     let origin = Origin::parse(&meant).unwrap();
     // The order of the options does not matter.
-    let first = connector().identity(&origin, identity.clone()).trust_pem(&authority.pem()).unwrap();
+    let first =
+        connector().identity(&origin, identity.clone()).trust_pem(&authority.pem()).unwrap();
     let last = connector().trust_pem(&authority.pem()).unwrap().identity(&origin, identity);
     for connector in [&first, &last] {
         connector.load().await.unwrap();

@@ -25,8 +25,9 @@ use crate::client::http::{
     server_url::ServerUrl,
 };
 
-/// Maximum number of redirects.
-const MAX_REDIRECTS: usize = 5;
+/// Maximum number of redirects of one message, those after each authorization together. With
+/// [`auth::MAX_AUTH_RETRIES`] it bounds the requests for one message: "Retries of the client" in ARCHITECTURE.md.
+pub(super) const MAX_REDIRECTS: usize = 5;
 /// Maximum length of response headers.
 const MAX_HEADER_BYTES: usize = 256 << 10;
 /// Time that an idle connection is kept for reuse. Many servers close it after five seconds, and a
@@ -127,9 +128,9 @@ impl HttpSender {
         headers: &HeaderMap,
         body: Bytes,
     ) -> Result<ServerResponse, Error> {
-        let mut times = 0;
+        let (mut times, mut redirects) = (0, MAX_REDIRECTS);
         loop {
-            let tried = self.attempt(&verb, to, headers, &body).await?;
+            let tried = self.attempt(&verb, to, headers, &body, &mut redirects).await?;
             if !auth::should_retry(&self.options, &verb, &tried, times, wait).await? {
                 return Ok(tried.response);
             }
@@ -138,23 +139,26 @@ impl HttpSender {
         }
     }
 
-    /// Sends a request once, with credentials, and follows redirects.
+    /// Sends a request once, with credentials, and follows as many `redirects` as are left for its message.
     pub(super) async fn attempt(
         &self,
         verb: &Verb,
         to: &ServerUrl,
         headers: &HeaderMap,
         body: &Bytes,
+        redirects: &mut usize,
     ) -> Result<AuthAttempt, Error> {
         let mut to = to.clone();
-        for _ in 0..=MAX_REDIRECTS {
+        loop {
             let tried = self.send_once(verb, &to, headers, body).await?;
             let Some(next) = redirect_target(verb, &to, &tried.response)? else { return Ok(tried) };
+            *redirects = redirects.checked_sub(1).ok_or_else(|| {
+                let problem = format!("{} redirects more than {MAX_REDIRECTS} times", self.url);
+                Error::new(ErrorKind::TransportError).with_message(problem)
+            })?;
             tried.response.drain().await;
             to = next;
         }
-        let problem = format!("{} redirects more than {MAX_REDIRECTS} times", self.url);
-        Err(Error::new(ErrorKind::TransportError).with_message(problem))
     }
 
     async fn send_once(
