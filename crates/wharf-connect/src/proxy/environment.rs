@@ -23,7 +23,7 @@ impl ProxyVariables {
             let value = |name: &&str| variable(name).filter(|it| !it.trim().is_empty());
             names
                 .iter()
-                .find_map(|name| Some((*name, value(&name)?)))
+                .find_map(|name| Some((*name, value(name)?)))
                 .map(|it| (it.0.to_owned(), it.1))
         };
         let proxy = |names: &[&str]| {
