@@ -9,7 +9,7 @@ const MAX_FILE_LINES: usize = 480;
 const MAX_FUNCTION_LINES: usize = 70;
 
 /// Documents with a limit, in lines.
-const DOCUMENTS: [(&str, usize); 1] = [("ARCHITECTURE.md", 250)];
+const DOCUMENTS: [(&str, usize); 1] = [("ARCHITECTURE.md", 275)];
 
 /// Files or functions (`path` or `path name`) that may be longer, with their limit and the reason.
 const LONGER: [(&str, usize, &str); 0] = [];
