@@ -8,7 +8,7 @@ use wharf::{
     model::{LogLevel, Root},
 };
 
-use crate::error::CliError;
+use crate::{connection_options::ConnectionOptions, error::CliError};
 
 /// Options of every command that connects to a server.
 #[derive(Debug, Default, Args)]
@@ -31,6 +31,8 @@ pub(crate) struct CommonOptions {
     /// Allow authorization servers in a private network, such as a company's own
     #[arg(long, help_heading = "Options of every command that connects to a server")]
     pub(crate) allow_private: bool,
+    #[command(flatten)]
+    pub(crate) connection: ConnectionOptions,
     /// Declare this directory as a root; may be repeated
     #[arg(
         long,

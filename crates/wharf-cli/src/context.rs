@@ -214,6 +214,11 @@ impl Context {
         if !http_target && !self.shared.header.is_empty() {
             return Err(CliError::usage("--header is for servers at http, https, ws and wss URLs"));
         }
+        if !http_target && self.shared.connection.is_set() {
+            return Err(CliError::usage(
+                "--cacert, --cert, --key and --proxy are for servers at http, https, ws and wss URLs",
+            ));
+        }
         Ok((target, headers))
     }
 
@@ -244,10 +249,11 @@ impl Context {
     fn builder(&self, handler: ClientHandlerBuilder) -> Result<ClientBuilder, CliError> {
         let roots = self.shared.roots()?;
         let handler = if roots.is_empty() { handler } else { handler.fixed_roots(roots) };
-        let mut builder = Client::builder()
+        let builder = Client::builder()
             .info(Implementation::new("wharf", env!("CARGO_PKG_VERSION")).title("Wharf"))
             .handler(handler)
             .stderr(Stderr::Null);
+        let mut builder = self.shared.connection.apply(builder)?;
         if self.shared.trace || self.shared.stderr {
             let trace = MessageTrace::new(self.shared.trace, self.screen.clone());
             builder =

@@ -6,6 +6,7 @@ mod auth;
 mod cli;
 mod commands;
 mod common_options;
+mod connection_options;
 mod context;
 mod demo;
 mod error;

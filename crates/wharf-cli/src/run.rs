@@ -209,7 +209,11 @@ fn shared(verb: &mut CliCommand) -> Option<CommonOptions> {
         CliCommand::Inspect(verb) => &mut verb.shared,
         CliCommand::Bench(verb) => &mut verb.shared,
         CliCommand::Auth(verb) => {
-            return Some(CommonOptions { json: verb.json(), ..CommonOptions::default() });
+            return Some(CommonOptions {
+                json: verb.json(),
+                connection: verb.connection(),
+                ..CommonOptions::default()
+            });
         }
         CliCommand::Serve(_) | CliCommand::Config(_) | CliCommand::Completions { .. } => {
             return None;

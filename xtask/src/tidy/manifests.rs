@@ -3,21 +3,23 @@
 use super::repository::{Repository, TextFile};
 
 /// Crates, each with those of the workspace that it may depend on outside of tests.
-const DEPENDENCIES: [(&str, &[&str]); 11] = [
+const DEPENDENCIES: [(&str, &[&str]); 12] = [
     ("wharf-model", &[]),
     ("wharf-macros", &[]),
     ("wharf-schema", &["wharf-model"]),
     ("wharf-wire", &["wharf-model"]),
-    ("wharf-store", &["wharf-model"]),
-    ("wharf-auth", &["wharf-model"]),
+    ("wharf-connect", &["wharf-model"]),
+    ("wharf-store", &["wharf-connect", "wharf-model"]),
+    ("wharf-auth", &["wharf-connect", "wharf-model"]),
     ("wharf-client", &["wharf-model", "wharf-schema"]),
     ("wharf-server", &["wharf-model", "wharf-schema", "wharf-store"]),
-    ("wharf-transport", &["wharf-model", "wharf-wire", "wharf-client"]),
+    ("wharf-transport", &["wharf-client", "wharf-connect", "wharf-model", "wharf-wire"]),
     (
         "wharf",
         &[
             "wharf-auth",
             "wharf-client",
+            "wharf-connect",
             "wharf-macros",
             "wharf-model",
             "wharf-server",

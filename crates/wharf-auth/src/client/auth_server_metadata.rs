@@ -1,7 +1,7 @@
 //! Authorization server metadata (RFC 8414, OpenID Connect Discovery): fetches it, and checks that it names the expected
 //! issuer.
 
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 use url::Url;
 use wharf_model::{Error, excerpt};
 
@@ -13,17 +13,25 @@ const OAUTH_METADATA_PATH: &str = "/.well-known/oauth-authorization-server";
 const OPENID_METADATA_PATH: &str = "/.well-known/openid-configuration";
 
 /// Authorization server metadata (RFC 8414, OpenID Connect Discovery).
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct AuthServerMetadata {
     pub(super) issuer: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) authorization_endpoint: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) token_endpoint: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) registration_endpoint: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) revocation_endpoint: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) scopes_supported: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) code_challenge_methods_supported: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) token_endpoint_auth_methods_supported: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) dpop_signing_alg_values_supported: Option<Vec<String>>,
     #[serde(deserialize_with = "lenient_bool")]
     pub(super) authorization_response_iss_parameter_supported: bool,

@@ -1,16 +1,35 @@
 //! Discovery: fetches protected resource metadata (RFC 9728), which names the authorization servers.
 
 use http::{HeaderMap, StatusCode};
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use url::Url;
 use wharf_model::{Error, excerpt};
 
 use super::{auth_server_metadata::lenient_bool, failed};
+use crate::client::auth_server_metadata::AuthServerMetadata;
 use crate::fetch::{Fetch, FetchError};
 
 const RESOURCE_METADATA_PATH: &str = "/.well-known/oauth-protected-resource";
+/// Maximum length of the metadata that is stored with a login.
+const MAX_STORED_BYTES: usize = 16 << 10;
 /// Limit of authorization servers of one resource.
 const MAX_ISSUERS: usize = 16;
+
+/// Metadata of a server and of its authorization server. It is stored with the login, so that a token refresh
+/// needs no discovery.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct DiscoveredMetadata {
+    pub(super) resource: DiscoveredResource,
+    pub(super) auth_server: AuthServerMetadata,
+}
+
+impl DiscoveredMetadata {
+    /// Returns a copy to store with a login, unless it is too long.
+    pub(super) fn storable(&self) -> Option<Box<DiscoveredMetadata>> {
+        let length = serde_json::to_vec(self).map_or(usize::MAX, |it| it.len());
+        (length <= MAX_STORED_BYTES).then(|| Box::new(self.clone()))
+    }
+}
 
 /// Protected resource metadata (RFC 9728).
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -24,7 +43,7 @@ pub(super) struct ResourceDocument {
 }
 
 /// Result of the discovery of a protected resource.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct DiscoveredResource {
     /// Resource identifier exactly as published; token requests use it.
     pub(super) resource: String,

@@ -5,9 +5,15 @@ use std::sync::Arc;
 use wharf_model::{Error, excerpt};
 
 use crate::client::{
-    Login, auth_server_metadata, auth_server_metadata::AuthServerMetadata,
-    challenge::AuthRequirement, config::GrantType, discovery, discovery::DiscoveredResource,
-    dpop::DpopProver, failed, scope, token_manager::TokenManagerCore,
+    Login, auth_server_metadata,
+    auth_server_metadata::AuthServerMetadata,
+    challenge::AuthRequirement,
+    config::GrantType,
+    discovery,
+    discovery::{DiscoveredMetadata, DiscoveredResource},
+    dpop::DpopProver,
+    failed, scope,
+    token_manager::TokenManagerCore,
 };
 
 impl TokenManagerCore {
@@ -21,14 +27,42 @@ impl TokenManagerCore {
             true => auth_server_metadata::fetch_own_auth_server(&self.fetch, &self.server).await,
             false => auth_server_metadata::fetch_auth_server(&self.fetch, &issuer).await,
         }?;
+        self.bind_issuer(&auth_server)?;
+        Ok(auth_server)
+    }
+
+    /// Returns the metadata that is stored with the login, if it is for the request.
+    ///
+    /// The issuer is selected and bound as after a discovery, so stored metadata leads credentials nowhere else.
+    pub(super) async fn stored_metadata(
+        &self,
+        requirement: &AuthRequirement,
+    ) -> Option<DiscoveredMetadata> {
+        let (key, known) = {
+            let state = self.state();
+            let login = state.login.as_ref()?;
+            (login.key.clone(), login.discovered.as_deref()?.clone())
+        };
+        // A challenge may name other metadata.
+        let named = requirement.metadata.as_ref();
+        let is_named = named.is_none_or(|it| known.resource.metadata.as_ref() == Some(it));
+        if !is_named || known.auth_server.issuer != key.issuer {
+            return None;
+        }
+        let issuer = self.select_issuer(&known.resource).await.ok()?;
+        let is_same = issuer == key.issuer || known.resource.is_own_issuer;
+        (is_same && self.bind_issuer(&known.auth_server).is_ok()).then_some(known)
+    }
+
+    /// Binds credentials that belong to one issuer to it, for all servers they are used for.
+    fn bind_issuer(&self, auth_server: &AuthServerMetadata) -> Result<(), Error> {
         if self.config.issuer.is_none() && self.config.is_issuer_specific() {
-            // Binds the credentials to this issuer, for all servers they are used for.
             let bound = self.config.bound_issuer.get_or_init(|| auth_server.issuer.clone());
             if *bound != auth_server.issuer {
                 return Err(self.issuer_mismatch(&auth_server.issuer, bound));
             }
         }
-        Ok(auth_server)
+        Ok(())
     }
 
     /// Error: the resource server names an issuer other than the one the credentials belong to.

@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::client::discovery::DiscoveredMetadata;
 
 /// Key of a login: one server and one authorization server.
 ///
@@ -38,6 +40,13 @@ pub struct Login {
     /// URL of the server's metadata.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<String>,
+    /// Metadata of the server and its authorization server, as of the last discovery.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "lenient_metadata"
+    )]
+    pub(super) discovered: Option<Box<DiscoveredMetadata>>,
     /// Client registration, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub registration: Option<Registration>,
@@ -69,6 +78,7 @@ impl Login {
             key,
             resource: None,
             metadata: None,
+            discovered: None,
             registration: None,
             tokens: None,
             grant: None,
@@ -78,6 +88,14 @@ impl Login {
             saved_at: 0,
         }
     }
+}
+
+/// Reads stored metadata; metadata of another version of this program is discovered again.
+fn lenient_metadata<'de, D: Deserializer<'de>>(
+    from: D,
+) -> Result<Option<Box<DiscoveredMetadata>>, D::Error> {
+    let value = serde_json::Value::deserialize(from)?;
+    Ok(serde_json::from_value(value).ok())
 }
 
 impl fmt::Debug for Login {

@@ -1,6 +1,7 @@
 //! Normalization of the resource URL, which is the key of a login.
 
 use url::Url;
+use wharf_connect::Origin;
 use wharf_model::{Error, ErrorKind, excerpt};
 
 /// Normalizes a server's URL as the key of logins: without user, password, query and fragment, and with the
@@ -50,10 +51,5 @@ pub(super) fn server_url(text: &str) -> Result<Url, Error> {
 
 /// Returns true if a URL names loopback literally.
 pub(super) fn is_loopback(url: &Url) -> bool {
-    match url.host() {
-        Some(url::Host::Domain(name)) => name == "localhost",
-        Some(url::Host::Ipv4(address)) => address.is_loopback(),
-        Some(url::Host::Ipv6(address)) => address.is_loopback(),
-        None => false,
-    }
+    Origin::of(url).is_some_and(|origin| origin.is_loopback())
 }

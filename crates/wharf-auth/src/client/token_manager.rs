@@ -1,10 +1,7 @@
 //! Obtains and renews the access token for one server.
 
 use std::{
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -13,6 +10,7 @@ use tokio::{
     time::{Instant, timeout},
 };
 use url::Url;
+use wharf_connect::SingleFlight;
 use wharf_model::{AuthFailure, AuthHeaders, BoxFuture, CredentialsProvider, Error, ErrorKind};
 
 use crate::client::{
@@ -20,7 +18,7 @@ use crate::client::{
     challenge::AuthRequirement,
     config::{AuthConfig, GrantType},
     discovery,
-    discovery::DiscoveredResource,
+    discovery::{DiscoveredMetadata, DiscoveredResource},
     dpop::DpopProver,
     failed,
     flow::AuthorizationFlow,
@@ -57,9 +55,8 @@ pub(super) struct TokenManagerCore {
     pub(super) fetch: Fetch,
     state: Mutex<TokenState>,
     loaded: OnceCell<()>,
-    /// Held during a renewal. Other callers wait and share its error.
-    renewal_lock: Arc<tokio::sync::Mutex<Option<Error>>>,
-    renewal_count: AtomicU64,
+    /// Concurrent callers share one renewal and its error.
+    renewal: SingleFlight<Error>,
 }
 
 /// Current login of the server and its history.
@@ -93,6 +90,16 @@ struct RenewalRequest {
     early: bool,
 }
 
+/// Steps of a renewal that are allowed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum RenewalSteps {
+    /// With stored metadata.
+    Refresh,
+    /// After a refresh that failed.
+    Authorize,
+    All,
+}
+
 impl TokenManager {
     pub(super) fn new(config: AuthConfig, url: &str) -> Result<TokenManager, Error> {
         let server = server_url(url)?;
@@ -107,8 +114,7 @@ impl TokenManager {
             fetch,
             state: Mutex::default(),
             loaded: OnceCell::new(),
-            renewal_lock: Arc::default(),
-            renewal_count: AtomicU64::new(0),
+            renewal: SingleFlight::default(),
         })))
     }
 
@@ -268,23 +274,14 @@ impl TokenManagerCore {
         mark: u64,
         request: RenewalRequest,
     ) -> Result<bool, Error> {
-        let before = self.renewal_count.load(Ordering::Acquire);
-        let mut renewal_lock = self.renewal_lock.clone().lock_owned().await;
-        if self.state().mark != mark {
-            return Ok(true);
-        }
-        let waited = self.renewal_count.load(Ordering::Acquire) != before;
-        if let Some(error) = renewal_lock.as_ref().filter(|_| waited) {
-            return Err(error.clone());
-        }
-        let core = self.clone();
+        let (state, core) = (self.clone(), self.clone());
+        let renewing = self
+            .renewal
+            .run(move || (state.state().mark != mark).then_some(Ok(true)), async move {
+                core.renew_with_timeout(request).await
+            });
         // In a task of its own: the user may respond after the caller has given up.
-        let renewing = tokio::spawn(async move {
-            let renewed = core.renew_with_timeout(request).await;
-            core.renewal_count.fetch_add(1, Ordering::Release);
-            *renewal_lock = renewed.as_ref().err().cloned();
-            renewed
-        });
+        let renewing = tokio::spawn(renewing);
         renewing.await.unwrap_or_else(|_| Err(Error::new(ErrorKind::InternalError)))
     }
 
@@ -298,8 +295,18 @@ impl TokenManagerCore {
         })
     }
 
+    /// Discovers the metadata of the server and of its authorization server.
+    async fn discover(&self, requirement: &AuthRequirement) -> Result<DiscoveredMetadata, Error> {
+        let resource = self.discover_resource(requirement).await?;
+        let auth_server = self.auth_server(&resource).await?;
+        Ok(DiscoveredMetadata { resource, auth_server })
+    }
+
     /// Discovers the resource from the challenge, or from the metadata URL of the last login.
-    async fn discover(&self, requirement: &AuthRequirement) -> Result<DiscoveredResource, Error> {
+    async fn discover_resource(
+        &self,
+        requirement: &AuthRequirement,
+    ) -> Result<DiscoveredResource, Error> {
         let find = |hint| discovery::discover_resource(&self.fetch, &self.server, hint);
         if let Some(hint) = &requirement.metadata {
             return find(Some(hint)).await;
@@ -315,9 +322,47 @@ impl TokenManagerCore {
         }
     }
 
+    /// Refreshes with the metadata that is stored with the login, which is one request. If that fails, the
+    /// metadata may be out of date: it is discovered again, once.
     async fn renew(&self, request: RenewalRequest) -> Result<bool, Error> {
-        let discovered = self.discover(&request.requirement).await?;
-        let auth_server = self.auth_server(&discovered).await?;
+        let stored = match self.may_refresh(&request) && self.can_refresh() {
+            true => self.stored_metadata(&request.requirement).await,
+            false => None,
+        };
+        let mut problem = None;
+        if let Some(metadata) = &stored {
+            match self.renew_with(&request, metadata, RenewalSteps::Refresh).await {
+                Ok(true) => return Ok(true),
+                Ok(false) => {}
+                Err(error) => problem = Some(error),
+            }
+        }
+        let metadata = match (self.discover(&request.requirement).await, problem) {
+            (Err(_), Some(problem)) => return Err(problem),
+            // The same request would fail the same way, and a refresh token is not sent twice.
+            (Ok(found), Some(problem)) if stored.as_ref() == Some(&found) => return Err(problem),
+            (found, _) => found?,
+        };
+        let steps = match stored.as_ref() == Some(&metadata) {
+            true => RenewalSteps::Authorize,
+            false => RenewalSteps::All,
+        };
+        self.renew_with(&request, &metadata, steps).await
+    }
+
+    /// Returns whether a refresh may help. A token that was rejected right after it was issued is not refreshed:
+    /// the result would be the same.
+    fn may_refresh(&self, request: &RenewalRequest) -> bool {
+        request.refresh && (request.early || !self.state().is_untried)
+    }
+
+    async fn renew_with(
+        &self,
+        request: &RenewalRequest,
+        metadata: &DiscoveredMetadata,
+        steps: RenewalSteps,
+    ) -> Result<bool, Error> {
+        let DiscoveredMetadata { resource: discovered, auth_server } = metadata;
         let key = LoginKey::new(self.server.as_str(), &auth_server.issuer);
         // Other processes with the same token store wait, and use the new tokens.
         let lock = match request.refresh && self.can_refresh() {
@@ -334,25 +379,27 @@ impl TokenManagerCore {
         };
         login.resource = Some(discovered.resource.clone());
         login.metadata = discovered.metadata.clone();
-        let prover = self.prover(&request.requirement, &discovered, &auth_server, &login)?;
-        let scopes = self.scopes(&request.requirement, &discovered, &auth_server, &login);
+        login.discovered = metadata.storable();
+        let prover = self.prover(&request.requirement, discovered, auth_server, &login)?;
+        let scopes = self.scopes(&request.requirement, discovered, auth_server, &login);
         let flow = AuthorizationFlow {
             config: &self.config,
             fetch: &self.fetch,
             server: &self.server,
-            discovered: &discovered,
-            auth_server: &auth_server,
+            discovered,
+            auth_server,
             scopes: &scopes,
             prover: prover.as_ref(),
         };
-        // A token that was rejected right after it was issued is not refreshed: the result would be the
-        // same.
-        let may_refresh = request.refresh && (request.early || !self.state().is_untried);
+        let may_refresh = steps != RenewalSteps::Authorize && self.may_refresh(request);
         if may_refresh && self.try_refresh(&flow, &mut login).await? {
             self.save_login(login, prover).await?;
             return Ok(true);
         }
         drop(lock);
+        if steps == RenewalSteps::Refresh {
+            return Ok(false);
+        }
         let is_interactive = matches!(self.config.grant, GrantType::Code(_));
         if (is_interactive && !(request.interactive && self.config.interactive))
             || !self.may_authorize(&request.requirement)

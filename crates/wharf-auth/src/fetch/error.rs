@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use wharf_connect::{ConnectError, ConnectErrorKind};
 use wharf_model::{Error, ErrorKind};
 
 /// Error of a request. The message is for people and never contains a URL's query.
@@ -47,6 +48,18 @@ impl fmt::Display for FetchError {
 }
 
 impl std::error::Error for FetchError {}
+
+impl From<ConnectError> for FetchError {
+    fn from(error: ConnectError) -> Self {
+        let text = error.to_string();
+        match error.kind() {
+            ConnectErrorKind::Settings => FetchError::Url(text),
+            ConnectErrorKind::Forbidden => FetchError::Forbidden(text),
+            ConnectErrorKind::TimedOut => FetchError::TimedOut(text),
+            _ => FetchError::Unreachable(text),
+        }
+    }
+}
 
 impl From<FetchError> for Error {
     fn from(error: FetchError) -> Self {

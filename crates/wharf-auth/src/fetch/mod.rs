@@ -1,15 +1,11 @@
 //! HTTP requests to URLs that a remote party chose, with protection against SSRF: private addresses are
 //! rejected, and time, size and redirects are bounded.
 
-mod address_class;
-mod connect;
 mod error;
 mod request;
-mod ssrf_check;
 mod target_url;
-mod tls;
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, time::Duration};
 
 use bytes::Bytes;
 use http::{
@@ -19,13 +15,11 @@ use http::{
 use http_body_util::Full;
 use tokio::time::timeout;
 use url::form_urlencoded;
+pub use wharf_connect::{AddressClass, Resolve, address_class};
+use wharf_connect::{AddressPolicy, HostConnector, ProxySettings, TlsIdentity};
 
-pub use self::{
-    address_class::{AddressClass, address_class},
-    error::FetchError,
-};
-use crate::fetch::{connect::Connector, target_url::TargetUrl};
-pub use crate::fetch::{connect::Resolve, request::FetchResponse};
+use crate::fetch::target_url::TargetUrl;
+pub use crate::fetch::{error::FetchError, request::FetchResponse};
 
 /// Default limit of a response body, in bytes.
 const MAX_BODY_BYTES: usize = 1 << 20;
@@ -40,6 +34,9 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 /// URL names it literally (`localhost`, `127.0.0.1`, `[::1]`). Redirects are not followed but returned as
 /// responses. A response is limited to 1 MiB and 10 seconds.
 ///
+/// The proxies of the environment are used (`HTTPS_PROXY`, `NO_PROXY`). A proxy gets the checked address and no
+/// name, so it does not weaken the protection.
+///
 /// ```no_run
 /// # async fn look() -> Result<(), wharf_auth::fetch::FetchError> {
 /// use http::HeaderMap;
@@ -52,7 +49,7 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 /// ```
 #[derive(Clone, Debug)]
 pub struct Fetch {
-    connector: Connector,
+    connector: HostConnector,
     limits: FetchLimits,
 }
 
@@ -74,28 +71,35 @@ impl Fetch {
     #[must_use]
     pub fn new() -> Fetch {
         let limits = FetchLimits { body: MAX_BODY_BYTES, timeout: DEFAULT_TIMEOUT };
-        Fetch { connector: Connector::default(), limits }
+        let connector = HostConnector::new()
+            .addresses(AddressPolicy::PUBLIC.loopback(true))
+            .protocols(&[b"http/1.1"])
+            .timeout(limits.timeout);
+        Fetch { connector, limits }
     }
 
     /// A copy that rejects loopback as well: for URLs that a remote party supplied.
     #[must_use]
     pub fn public_only(&self) -> Fetch {
-        let mut fetch = self.clone();
-        fetch.connector.loopback = false;
-        fetch
+        self.clone().with_policy(|policy| policy.loopback(false))
     }
 
     /// Allows private addresses too, for example for an identity provider inside a company's network.
     #[must_use]
-    pub fn allow_private(mut self) -> Fetch {
-        self.connector.private = true;
+    pub fn allow_private(self) -> Fetch {
+        self.with_policy(|policy| policy.private(true))
+    }
+
+    fn with_policy(mut self, change: impl FnOnce(AddressPolicy) -> AddressPolicy) -> Fetch {
+        let policy = change(self.connector.address_policy());
+        self.connector = self.connector.addresses(policy);
         self
     }
 
     /// Returns true if private addresses are allowed.
     #[cfg(feature = "client")]
     pub(crate) fn allows_private(&self) -> bool {
-        self.connector.private
+        self.connector.address_policy().allows_private()
     }
 
     /// Trusts the certificates in `pem` in addition to the system's.
@@ -103,7 +107,7 @@ impl Fetch {
     /// # Errors
     /// If `pem` contains no certificate.
     pub fn trust_pem(mut self, pem: &str) -> Result<Fetch, FetchError> {
-        self.connector.add_root_certificates(pem)?;
+        self.connector = self.connector.trust_pem(pem)?;
         Ok(self)
     }
 
@@ -120,19 +124,37 @@ impl Fetch {
         key: &str,
     ) -> Result<Fetch, FetchError> {
         let target = TargetUrl::parse(origin)?;
-        if !target.encrypted {
+        if !target.origin.is_encrypted() {
             let problem =
                 format!("{target} cannot get a client certificate: it must begin with https://");
             return Err(FetchError::Url(problem));
         }
-        self.connector.add_client_certificate(target.origin(), certificates, key)?;
+        let identity = TlsIdentity::from_pem(certificates, key)?;
+        self.connector = self.connector.identity(&target.origin, identity);
         Ok(self)
+    }
+
+    /// Sends requests through the HTTP proxy at `url`, except those to loopback, instead of the proxies of the
+    /// environment: `http://[USER:PASSWORD@]HOST:PORT`.
+    ///
+    /// # Errors
+    /// If the URL is not that of an HTTP proxy.
+    pub fn proxy(mut self, url: &str) -> Result<Fetch, FetchError> {
+        self.connector = self.connector.proxy(ProxySettings::url(url)?);
+        Ok(self)
+    }
+
+    /// Uses no proxy, whatever the environment names.
+    #[must_use]
+    pub fn no_proxy(mut self) -> Fetch {
+        self.connector = self.connector.proxy(ProxySettings::none());
+        self
     }
 
     /// Resolves names with `resolver` instead of the system's resolver.
     #[must_use]
     pub fn resolver(mut self, resolver: impl Resolve) -> Fetch {
-        self.connector.resolver = Arc::new(resolver);
+        self.connector = self.connector.resolver(resolver);
         self
     }
 
@@ -140,6 +162,7 @@ impl Fetch {
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Fetch {
         self.limits.timeout = timeout;
+        self.connector = self.connector.timeout(timeout);
         self
     }
 
@@ -192,13 +215,7 @@ impl Fetch {
     #[cfg(feature = "client")]
     pub(crate) async fn check_reachable(&self, url: &str) -> Result<(), FetchError> {
         let target = TargetUrl::parse(url)?;
-        let limit = self.limits.timeout;
-        match timeout(limit, self.connector.addresses(&target)).await {
-            Ok(found) => found.map(drop),
-            Err(_) => Err(FetchError::TimedOut(format!(
-                "the request to {target} timed out after {limit:?}"
-            ))),
-        }
+        Ok(self.connector.check(&target.origin).await?)
     }
 
     async fn send(
@@ -221,7 +238,7 @@ impl Fetch {
         target: &TargetUrl,
         request: Request<Full<Bytes>>,
     ) -> Result<FetchResponse, FetchError> {
-        let stream = self.connector.connect(target).await?;
+        let stream = self.connector.connect(&target.origin).await?;
         request::exchange(target, stream, request, self.limits.body).await
     }
 }
@@ -229,7 +246,7 @@ impl Fetch {
 /// Returns true if a URL names a loopback host.
 #[cfg(feature = "server")]
 pub(crate) fn is_loopback(url: &str) -> bool {
-    TargetUrl::parse(url).is_ok_and(|target| target.host.is_loopback())
+    TargetUrl::parse(url).is_ok_and(|target| target.origin.is_loopback())
 }
 
 fn request(

@@ -12,8 +12,9 @@ use hyper::{
 use hyper_util::rt::TokioIo;
 use serde::de::DeserializeOwned;
 use tokio::task::JoinHandle;
+use wharf_connect::HostStream;
 
-use crate::fetch::{FetchError, connect::BoxedStream, target_url::TargetUrl};
+use crate::fetch::{FetchError, target_url::TargetUrl};
 
 /// Limits of a response's head: bytes and number of headers.
 const MAX_HEAD_BYTES: usize = 64 << 10;
@@ -75,7 +76,7 @@ impl FetchResponse {
 
 pub(super) async fn exchange(
     target: &TargetUrl,
-    stream: BoxedStream,
+    stream: HostStream,
     request: Request<Full<Bytes>>,
     limit: usize,
 ) -> Result<FetchResponse, FetchError> {

@@ -46,9 +46,14 @@ async fn credentials_of_one_issuer_are_not_sent_to_another() {
     let (setup, client) = authorized_client(Arc::clone(&issuers)).await;
     let second = fake_servers::issuer(no_override()).await;
     *issuers.lock().unwrap() = vec![second.origin.clone()];
+    // The metadata that is kept with the login still names the first issuer, which refreshes the token. The server
+    // rejects that one, too, so the metadata is discovered again.
+    assert_eq!(client.rejected("Bearer error=\"invalid_token\"").await, Ok(true));
+    assert_eq!(second.paths(), Vec::<String>::new());
     assert_eq!(client.rejected("Bearer error=\"invalid_token\"").await, Ok(true));
     let seen = second.received_text();
-    for secret in ["first-client", "first-secret", "access-1", "refresh-1"] {
+    for secret in ["first-client", "first-secret", "access-1", "refresh-1", "access-2", "refresh-2"]
+    {
         // The second issuer's own tokens have the same names, but it does not receive them in requests.
         assert!(!seen.contains(secret), "{secret}: {seen}");
     }
@@ -77,6 +82,8 @@ async fn configured_credentials_are_not_sent_to_another_issuer() {
         client.rejected("Bearer").await.unwrap();
         client.accepted().await;
         *issuers.lock().unwrap() = vec![second.origin.clone()];
+        // A refresh at the issuer of the login, and then what the server names now.
+        assert_eq!(client.rejected("Bearer").await, Ok(true));
         let error = client.rejected("Bearer").await.unwrap_err();
         assert!(error.message.contains("nothing was sent"), "{error}");
     }

@@ -11,3 +11,4 @@ mod hostile;
 mod issuers;
 mod renewal_and_logout;
 mod resources;
+mod stored_metadata;

@@ -2,6 +2,8 @@
 
 use clap::{Args, Subcommand, ValueEnum};
 
+use crate::connection_options::ConnectionOptions;
+
 const SERVERS: &str = "\
 TARGET is the http, https, ws or wss URL of a server, or the name of a configured server.";
 
@@ -62,6 +64,8 @@ pub(crate) struct Login {
     /// Port of the redirect on 127.0.0.1 [default: any free port]
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) port: Option<u16>,
+    #[command(flatten)]
+    pub(crate) connection: ConnectionOptions,
     /// Print JSON, at a terminal too
     #[arg(long)]
     pub(crate) json: bool,
@@ -92,12 +96,22 @@ pub(crate) struct Logout {
     /// Log out of all servers
     #[arg(long, conflicts_with = "target")]
     pub(crate) all: bool,
+    #[command(flatten)]
+    pub(crate) connection: ConnectionOptions,
     /// Print JSON, at a terminal too
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 impl Auth {
+    pub(crate) fn connection(&self) -> ConnectionOptions {
+        match &self.what {
+            AuthCommand::Login(login) => login.connection.clone(),
+            AuthCommand::Status(_) => ConnectionOptions::default(),
+            AuthCommand::Logout(logout) => logout.connection.clone(),
+        }
+    }
+
     pub(crate) fn json(&self) -> bool {
         match &self.what {
             AuthCommand::Login(login) => login.json,

@@ -34,7 +34,7 @@ impl Login {
         let before = logins(&token_store, |key| key.server == server).await?;
         let auth =
             self.auth(context, client.as_ref())?.name("Wharf").token_store(token_store.clone());
-        let auth = auth.fetch(fetch(self.allow_private, &before));
+        let auth = auth.fetch(fetch(context, self.allow_private, &before)?);
         let auth = match self.scopes() {
             scopes if scopes.is_empty() => auth,
             scopes => auth.scopes(scopes),

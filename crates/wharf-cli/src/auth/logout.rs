@@ -25,7 +25,7 @@ impl Logout {
         for server in servers {
             // Logins that cannot be read are removed as well.
             let logins = logins(&token_store, |key| key.server == server).await.unwrap_or_default();
-            let auth = auth.clone().fetch(fetch(false, &logins));
+            let auth = auth.clone().fetch(fetch(context, false, &logins)?);
             if let Err(error) = auth.logout(server).await {
                 untold = Some(error);
             }

@@ -58,11 +58,12 @@ fn token_store() -> Result<FileTokenStore, CliError> {
 
 /// HTTP client for authorization servers. It connects to private networks if that was allowed, now
 /// or at a login.
-fn fetch(allowed: bool, logins: &[Login]) -> Fetch {
-    match allowed || logins.iter().any(|login| login.allow_private) {
+fn fetch(context: &Context, allowed: bool, logins: &[Login]) -> Result<Fetch, CliError> {
+    let fetch = match allowed || logins.iter().any(|login| login.allow_private) {
         true => Fetch::new().allow_private(),
         false => Fetch::new(),
-    }
+    };
+    context.shared.connection.apply_to_fetch(fetch)
 }
 
 fn wants_keychain() -> bool {

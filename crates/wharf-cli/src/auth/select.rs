@@ -28,7 +28,7 @@ pub(crate) async fn auth_for(
     }
     let token_store = token_store()?;
     let logins = logins(&token_store, |key| key.server == server).await?;
-    let fetch = fetch(context.shared.allow_private, &logins);
+    let fetch = fetch(context, context.shared.allow_private, &logins)?;
     if let Some(auth) = logins.iter().find_map(as_program) {
         return Ok(Some(auth.token_store(token_store).fetch(fetch)));
     }

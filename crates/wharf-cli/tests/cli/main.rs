@@ -15,6 +15,7 @@ mod exit_codes;
 mod interrupts;
 #[cfg(unix)]
 mod protected_server;
+mod proxy_options;
 #[cfg(unix)]
 mod pty;
 mod sandbox;

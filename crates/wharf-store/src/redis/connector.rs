@@ -1,55 +1,152 @@
-//! Connects to Redis, with or without TLS.
+//! Connects to Redis, with or without TLS, direct or through a proxy.
+//!
+//! The connection is made by `wharf-connect` and not by the `redis` crate, whose TLS would use the process-wide
+//! cryptography provider and load the root certificates again for each connection.
+
+use std::{io, sync::Arc};
 
 use redis::{
-    AsyncConnectionConfig, Client, ConnectionInfo, RedisResult, aio::MultiplexedConnection,
+    AsyncConnectionConfig, ConnectionAddr, ConnectionInfo, RedisResult, aio::MultiplexedConnection,
 };
+use tokio::{task::AbortHandle, time::timeout};
+use wharf_connect::{ConnectError, ConnectErrorKind, HostConnector, Origin, ProxySettings};
+use wharf_model::Error;
 
-#[cfg(feature = "redis-tls")]
-use crate::redis::tls::{ConnectionDriver, TlsDialer};
+use crate::redis::reconnect::COMMAND_TIMEOUT;
+use crate::url::invalid_url;
+
+/// Settings of the connection in a Redis URL: files with certificates, and a proxy.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ConnectionSettings {
+    /// Certificate authority that must have signed the certificate of Redis; the system's if `None`.
+    #[cfg(feature = "redis-tls")]
+    pub(super) ca: Option<String>,
+    /// Client certificate for mutual TLS, and its key.
+    #[cfg(feature = "redis-tls")]
+    pub(super) cert: Option<String>,
+    #[cfg(feature = "redis-tls")]
+    pub(super) key: Option<String>,
+    /// URL of an HTTP proxy. Those of the environment are not used: they are for the web.
+    pub(super) proxy: Option<String>,
+}
 
 /// Address and settings of Redis.
 #[derive(Clone)]
 pub(super) struct RedisConnector {
-    client: Client,
-    #[cfg(feature = "redis-tls")]
-    tls: Option<TlsDialer>,
+    info: ConnectionInfo,
+    origin: Origin,
+    connector: HostConnector,
 }
 
 /// Connection that its clones share.
 #[derive(Clone)]
 pub(super) struct RedisConnection {
     pub(super) redis: MultiplexedConnection,
-    /// Task that moves the bytes of a TLS connection.
-    #[cfg(feature = "redis-tls")]
-    pub(super) _driver: Option<std::sync::Arc<ConnectionDriver>>,
+    /// Task that moves the bytes of the connection.
+    _driver: Arc<ConnectionDriver>,
+}
+
+/// Aborts the task that moves the bytes of a connection when the connection is dropped.
+struct ConnectionDriver(AbortHandle);
+
+impl Drop for ConnectionDriver {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 impl RedisConnector {
-    pub(super) fn open(info: ConnectionInfo) -> RedisResult<Self> {
-        Ok(RedisConnector {
-            client: Client::open(info)?,
-            #[cfg(feature = "redis-tls")]
-            tls: None,
-        })
-    }
-
-    #[cfg(feature = "redis-tls")]
-    pub(super) fn encrypted(self, tls: TlsDialer) -> Self {
-        RedisConnector { tls: Some(tls), ..self }
+    /// Reads the files, and with TLS the system's root certificates, which takes milliseconds.
+    pub(super) async fn new(
+        info: ConnectionInfo,
+        encrypted: bool,
+        settings: ConnectionSettings,
+    ) -> Result<Self, Error> {
+        let ConnectionAddr::Tcp(host, port) = info.addr() else {
+            return Err(invalid_url("write redis://HOST:PORT/DB?prefix=NAME"));
+        };
+        let invalid = |error: ConnectError| invalid_url(error.to_string());
+        let origin = Origin::new(host, *port, encrypted).map_err(invalid)?;
+        let proxy = settings.proxy.as_deref().map(ProxySettings::url).transpose();
+        let proxy = proxy.map_err(invalid)?.unwrap_or_default();
+        let connector = HostConnector::new().proxy(proxy).timeout(COMMAND_TIMEOUT);
+        #[cfg(feature = "redis-tls")]
+        let connector = match encrypted {
+            true => with_certificates(connector, &origin, settings).await?,
+            false => connector,
+        };
+        Ok(RedisConnector { info, origin, connector })
     }
 
     pub(super) async fn connect(
         &self,
         config: &AsyncConnectionConfig,
     ) -> RedisResult<RedisConnection> {
-        #[cfg(feature = "redis-tls")]
-        if let Some(tls) = &self.tls {
-            return tls.connect(self.client.get_connection_info(), config).await;
-        }
-        Ok(RedisConnection {
-            redis: self.client.get_multiplexed_async_connection_with_config(config).await?,
-            #[cfg(feature = "redis-tls")]
-            _driver: None,
-        })
+        let stream = self.connector.connect(&self.origin).await.map_err(explain)?;
+        let settings = self.info.redis_settings();
+        let greeting = MultiplexedConnection::new_with_config(settings, stream, config.clone());
+        let greeted = timeout(COMMAND_TIMEOUT, greeting).await;
+        let (redis, driver) = greeted.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
+        let driver = ConnectionDriver(tokio::spawn(driver).abort_handle());
+        Ok(RedisConnection { redis, _driver: Arc::new(driver) })
     }
+}
+
+/// Adds the certificates in the files.
+#[cfg(feature = "redis-tls")]
+async fn with_certificates(
+    mut connector: HostConnector,
+    origin: &Origin,
+    settings: ConnectionSettings,
+) -> Result<HostConnector, Error> {
+    let ConnectionSettings { ca, cert, key, .. } = settings;
+    if let Some(path) = ca {
+        let pem = read("ca", &path).await?;
+        let trusted = connector.without_system_roots().trust_pem(&pem);
+        connector = trusted.map_err(|why| unreadable_file("ca", &path, why))?;
+    }
+    match (cert, key) {
+        (Some(cert), Some(key)) => {
+            let (certificates, key) = (read("cert", &cert).await?, read("key", &key).await?);
+            let identity = wharf_connect::TlsIdentity::from_pem(&certificates, &key);
+            let identity = identity.map_err(|why| unreadable_file("cert", &cert, why))?;
+            connector = connector.identity(origin, identity);
+        }
+        (None, None) => {}
+        _ => return Err(invalid_url("`cert` and `key` go together: name both or neither")),
+    }
+    connector.load().await.map_err(|why| {
+        invalid_url(format!("{why}; name a file with the certificate of its authority: ?ca=PATH"))
+    })?;
+    Ok(connector)
+}
+
+#[cfg(feature = "redis-tls")]
+async fn read(setting: &str, path: &str) -> Result<String, Error> {
+    let file = path.to_owned();
+    let read = tokio::task::spawn_blocking(move || std::fs::read_to_string(file)).await;
+    let read = read.map_err(Error::internal)?;
+    read.map_err(|why| unreadable_file(setting, path, why))
+}
+
+#[cfg(feature = "redis-tls")]
+fn unreadable_file(setting: &str, path: &str, why: impl std::fmt::Display) -> Error {
+    invalid_url(format!("cannot read the PEM file {path} of `{setting}`: {why}"))
+}
+
+/// Says what to do in the words of a Redis URL.
+fn explain(error: ConnectError) -> io::Error {
+    use wharf_connect::TlsProblem::{NotTls, UnknownIssuer, WrongName};
+    let advice = match error.kind() {
+        ConnectErrorKind::Tls(UnknownIssuer) => {
+            "its certificate is not signed by a trusted authority; name the authority with ?ca=PATH"
+        }
+        ConnectErrorKind::Tls(WrongName) => "its certificate is for another name",
+        ConnectErrorKind::Tls(NotTls) => {
+            "it does not speak TLS; use redis:// for a connection without TLS"
+        }
+        ConnectErrorKind::TimedOut => return io::Error::new(io::ErrorKind::TimedOut, error),
+        _ => return io::Error::other(error),
+    };
+    io::Error::other(advice)
 }

@@ -6,12 +6,10 @@ mod connector;
 mod events;
 mod reconnect;
 mod records;
-#[cfg(feature = "redis-tls")]
-mod tls;
 
 use std::sync::Arc;
 
-use redis::{Cmd, ConnectionInfo, IntoConnectionInfo, ProtocolVersion, io::tcp::TcpSettings};
+use redis::{Cmd, ConnectionInfo, IntoConnectionInfo, ProtocolVersion};
 use wharf_model::{Error, ErrorKind, Health, Sharing, Stores};
 
 use self::{
@@ -20,28 +18,21 @@ use self::{
     events::RedisEvents,
     records::RedisRecords,
 };
-use crate::redis::{connector::RedisConnector, reconnect::RedisClient};
+use crate::redis::{
+    connector::{ConnectionSettings, RedisConnector},
+    reconnect::RedisClient,
+};
 use crate::url::{StoreUrl, invalid_url};
 
 /// Opens two connections: one for commands, one for subscriptions.
 pub(crate) async fn open(url: &StoreUrl<'_>) -> Result<Stores, Error> {
-    let RedisConfig {
-        info,
-        prefix,
-        #[cfg(feature = "redis-tls")]
-        files,
-    } = parse(url)?;
+    let RedisConfig { info, prefix, settings } = parse(url)?;
     let address = info.addr().to_string();
     let cannot = |why: redis::RedisError| {
         let message = format!("cannot reach Redis at {address}: {why}");
         Error::new(ErrorKind::TemporarilyUnavailable).with_message(message)
     };
-    let connector = RedisConnector::open(info).map_err(cannot)?;
-    #[cfg(feature = "redis-tls")]
-    let connector = match files {
-        Some(files) => connector.encrypted(tls::TlsDialer::load(files).await?),
-        None => connector,
-    };
+    let connector = RedisConnector::new(info, url.scheme == "rediss", settings).await?;
     let client = RedisClient::open(connector.clone(), write_probe(&prefix), Arc::new(|_| ())).await;
     let client = Arc::new(client.map_err(cannot)?);
     let bus = RedisBus::open(connector, client.clone(), &format!("{prefix}:b:")).await;
@@ -72,28 +63,29 @@ struct RedisConfig {
     /// Prefix of all keys. It is a hash tag, so that a Redis cluster keeps all keys in one slot; a
     /// script can only use keys of one slot.
     prefix: String,
-    /// For `rediss:`.
-    #[cfg(feature = "redis-tls")]
-    files: Option<tls::TlsFiles>,
+    settings: ConnectionSettings,
 }
 
 fn parse(url: &StoreUrl<'_>) -> Result<RedisConfig, Error> {
     let mut prefix = "wharf";
-    #[cfg(feature = "redis-tls")]
-    let mut files = (url.scheme == "rediss").then(tls::TlsFiles::default);
+    let mut settings = ConnectionSettings::default();
     for (name, value) in &url.settings {
         match name.as_str() {
             "prefix" if !value.is_empty() && !value.contains(['{', '}']) => prefix = value,
             "prefix" => return Err(invalid_url("prefix must not be empty or contain { or }")),
+            "proxy" => settings.proxy = Some(value.clone()),
             #[cfg(feature = "redis-tls")]
-            "ca" | "cert" | "key" => match &mut files {
-                Some(files) => *files.setting_mut(name) = Some(value.clone()),
-                None => {
-                    return Err(invalid_url(
-                        "`ca`, `cert` and `key` need rediss://; redis:// has only `prefix`",
-                    ));
-                }
-            },
+            "ca" | "cert" | "key" if url.scheme != "rediss" => {
+                return Err(invalid_url(
+                    "`ca`, `cert` and `key` need rediss://; redis:// has `prefix` and `proxy`",
+                ));
+            }
+            #[cfg(feature = "redis-tls")]
+            "ca" => settings.ca = Some(value.clone()),
+            #[cfg(feature = "redis-tls")]
+            "cert" => settings.cert = Some(value.clone()),
+            #[cfg(feature = "redis-tls")]
+            "key" => settings.key = Some(value.clone()),
             // The error does not repeat the name: it may be part of a password.
             _ => return Err(invalid_url(SUPPORTED_SETTINGS)),
         }
@@ -101,19 +93,13 @@ fn parse(url: &StoreUrl<'_>) -> Result<RedisConfig, Error> {
     let info = format!("redis:{}", url.rest).into_connection_info();
     // The parser's error may contain the password.
     let info = info.map_err(|_| invalid_url("write redis://HOST:PORT/DB?prefix=NAME"))?;
-    let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
-    // A command must not wait until Redis has acknowledged the previous one.
-    let info = info.set_tcp_settings(TcpSettings::default().set_nodelay(true));
-    Ok(RedisConfig {
-        info: info.set_redis_settings(settings),
-        prefix: format!("{{{prefix}}}"),
-        #[cfg(feature = "redis-tls")]
-        files,
-    })
+    let protocol = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
+    let info = info.set_redis_settings(protocol);
+    Ok(RedisConfig { info, prefix: format!("{{{prefix}}}"), settings })
 }
 
 const SUPPORTED_SETTINGS: &str =
-    "unknown setting; the settings are `prefix`, and for rediss:// `ca`, `cert` and `key`";
+    "unknown setting; the settings are `prefix`, `proxy`, and for rediss:// `ca`, `cert` and `key`";
 
 struct RedisHealth(Arc<RedisClient>, Arc<RedisBus>);
 

@@ -2,6 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
+use wharf_connect::HostConnector;
 use wharf_model::{BoxFuture, ClientRequest, CredentialsProvider, Error};
 use wharf_wire::{ClientIdentity, NegotiationTimeout, Revision};
 
@@ -43,6 +44,8 @@ pub struct ClientTransportOptions {
     /// Provider of credentials, for HTTP and WebSocket. They are sent to the server's own origin
     /// only.
     pub credentials: Option<Arc<dyn CredentialsProvider>>,
+    /// Connector for URLs: proxy, trusted certificates, client certificate.
+    pub connector: HostConnector,
 }
 
 impl ClientTransportOptions {
@@ -59,6 +62,7 @@ impl ClientTransportOptions {
             revision_cache: Arc::new(RevisionCache::in_memory()),
             unsolicited_requests: Arc::new(NoHandler),
             credentials: None,
+            connector: HostConnector::new(),
         }
     }
 
@@ -115,6 +119,13 @@ impl ClientTransportOptions {
     #[must_use]
     pub fn credentials(mut self, credentials: impl CredentialsProvider) -> Self {
         self.credentials = Some(Arc::new(credentials));
+        self
+    }
+
+    /// Sets the connector for URLs.
+    #[must_use]
+    pub fn connector(mut self, connector: HostConnector) -> Self {
+        self.connector = connector;
         self
     }
 

@@ -3,12 +3,14 @@
 #![cfg(all(feature = "client", feature = "http"))]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod bounded_retries;
 mod credentials;
 mod errors;
 mod legacy_sse;
 mod modern;
 mod negotiation;
 mod own_server;
+mod proxy;
 mod redirects;
 mod resume;
 mod scripted_server;

@@ -208,7 +208,11 @@ async fn a_refused_connection_is_an_error() {
     );
     let error = refused("http://no-such-host.invalid/mcp", options()).await;
     assert_error(&error, ErrorKind::TransportError, &["no-such-host.invalid"]);
-    for url in ["", "mcp", "ftp://127.0.0.1/", "http://", "http://u:secret@127.0.0.1/", "http://ü/"]
+    // An international name gets its ASCII form.
+    let error = refused("http://ü.invalid/mcp", options()).await;
+    assert_error(&error, ErrorKind::TransportError, &["xn--tda.invalid"]);
+    for url in
+        ["", "mcp", "ftp://127.0.0.1/", "http://", "http://u:secret@127.0.0.1/", "http://ü\u{0}/"]
     {
         let error = refused(url, options()).await;
         assert_error(&error, ErrorKind::InvalidParams, &["URL"]);

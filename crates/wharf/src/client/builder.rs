@@ -8,6 +8,7 @@ use std::{
 };
 
 use wharf_client::{CallOptions, ClientHandle, ClientHandler, ClientHandlerBuilder};
+use wharf_connect::HostConnector;
 #[cfg(feature = "server")]
 use wharf_model::Principal;
 use wharf_model::{
@@ -66,6 +67,10 @@ pub struct ClientBuilder {
     limits: ClientLimits,
     pub(super) trace: Option<transports::Trace>,
     revision_cache: Arc<RevisionCache>,
+    pub(super) connector: HostConnector,
+    /// Client certificate for the server's origin.
+    #[cfg(feature = "tls")]
+    pub(super) identity: Option<wharf_connect::TlsIdentity>,
     #[cfg(feature = "auth")]
     pub(super) auth: Option<wharf_auth::client::Auth>,
 }
@@ -86,6 +91,9 @@ impl ClientBuilder {
             limits: ClientLimits::default(),
             trace: None,
             revision_cache: REVISION_CACHE.clone(),
+            connector: HostConnector::new(),
+            #[cfg(feature = "tls")]
+            identity: None,
             #[cfg(feature = "auth")]
             auth: None,
         }
@@ -290,6 +298,7 @@ impl ClientBuilder {
         options.limits = self.limits;
         options.trace = self.trace.clone();
         options.revision_cache = self.revision_cache.clone();
+        options.connector = self.connector.clone();
         options.unsolicited_requests = Arc::new(UnsolicitedHandler(self.handler.clone()));
         let limit = self.connect_limit();
         options.handshake = self.handshake.unwrap_or(options.handshake).min(limit);

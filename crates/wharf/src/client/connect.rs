@@ -86,6 +86,8 @@ impl ClientBuilder {
         };
         #[cfg(not(feature = "auth"))]
         let _ = deadline;
+        #[cfg(feature = "tls")]
+        let options = self.with_identity(url, options);
         let rest = |prefix: &str| url.get(prefix.len()..).unwrap_or_default().to_owned();
         match scheme.as_deref() {
             #[cfg(feature = "http")]

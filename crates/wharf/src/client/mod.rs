@@ -19,6 +19,7 @@ pub(crate) mod calls;
 pub mod config;
 mod connect;
 mod connect_timeout;
+mod connection_options;
 #[cfg(feature = "server")]
 mod proxy;
 mod target;

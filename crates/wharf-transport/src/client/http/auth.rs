@@ -8,6 +8,10 @@ use wharf_model::{AuthFailure, Error, ErrorKind, Outbox};
 use crate::client::ClientTransportOptions;
 use crate::client::http::response::ServerResponse;
 
+/// Maximum number of times that one message is sent again after a 401 or 403, whatever the credentials provider
+/// returns. See "Retries of the client" in ARCHITECTURE.md.
+pub(crate) const MAX_AUTH_RETRIES: u32 = 5;
+
 const DPOP_NONCE: HeaderName = HeaderName::from_static("dpop-nonce");
 /// Maximum number of `WWW-Authenticate` challenges of one response that are read, and the maximum
 /// length of each.
@@ -92,6 +96,9 @@ pub(crate) async fn handle_auth_failure(
     auth_failure: AuthFailure,
 ) -> Result<bool, Error> {
     let Some(credentials) = &options.credentials else { return Ok(false) };
+    if auth_failure.times >= MAX_AUTH_RETRIES {
+        return Ok(false);
+    }
     options.note(format_args!("rejected with {}: trying to authorize", auth_failure.status));
     credentials.on_auth_failure(auth_failure).await
 }

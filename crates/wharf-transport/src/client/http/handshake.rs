@@ -17,7 +17,7 @@ use crate::client::http::{
     auth::AuthWait,
     error::{ErrorResponse, is_inconclusive},
     response::{MediaKind, ServerResponse, SseStream, printable_excerpt},
-    send::HttpSender,
+    send::{HttpSender, MAX_REDIRECTS},
     server_url::ServerUrl,
     session::{closed, session_id, to_header_map},
 };
@@ -147,9 +147,9 @@ impl Prober<'_> {
         patience: Duration,
     ) -> Result<Option<ServerResponse>, Error> {
         let http = self.http;
-        let mut times = 0;
+        let (mut times, mut redirects) = (0, MAX_REDIRECTS);
         loop {
-            let attempt = http.attempt(verb, &http.url, heads, message);
+            let attempt = http.attempt(verb, &http.url, heads, message, &mut redirects);
             let Ok(tried) = timeout(patience, attempt).await else { return Ok(None) };
             let tried = tried?;
             let again = {

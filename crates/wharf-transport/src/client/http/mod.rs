@@ -8,7 +8,7 @@ pub(super) mod auth;
 mod call;
 mod cancel_on_drop;
 mod connection;
-pub(super) mod connector;
+mod connector;
 mod control_requests;
 pub(super) mod error;
 mod handshake;
@@ -18,8 +18,6 @@ mod resume;
 mod send;
 pub(super) mod server_url;
 mod session;
-#[cfg(feature = "tls")]
-mod tls;
 mod transport;
 
 use std::sync::Arc;

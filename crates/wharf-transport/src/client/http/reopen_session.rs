@@ -1,7 +1,7 @@
 //! Opens the session of an HTTP transport, opens it again when the server has lost it (404), and sends the request that
 //! found it lost once more.
 
-use std::sync::{Arc, atomic::Ordering};
+use std::sync::Arc;
 
 use bytestring::ByteString;
 use tokio::time::timeout;
@@ -49,30 +49,23 @@ impl HttpTransportState {
     }
 
     pub(super) async fn open(&self) -> Result<Arc<HttpConnection>, Error> {
-        let before = self.openings.load(Ordering::Acquire);
-        let mut failure = self.opening.lock().await;
-        if let Some(connection) = self.current() {
-            return Ok(connection);
-        }
-        if self.closing.is_stopped() {
-            return Err(closed_error());
-        }
-        let waited = self.openings.load(Ordering::Acquire) != before;
-        if let Some(error) = failure.as_ref().filter(|_| waited) {
-            return Err(error.clone());
-        }
+        let opened = || match self.current() {
+            Some(connection) => Some(Ok(connection)),
+            None => self.closing.is_stopped().then(|| Err(closed_error())),
+        };
+        self.opening.run(opened, self.reopen()).await
+    }
+
+    async fn reopen(&self) -> Result<Arc<HttpConnection>, Error> {
         let opening = async {
             let opened = open(&self.http, &self.key).await?;
             Ok(Arc::new(HttpConnection::begin(&self.http, &self.pending, opened).await))
         };
-        let opened = tokio::select! {
+        let connection = tokio::select! {
             biased;
             () = self.closing.stopped() => Err(closed_error()),
             opened = opening => opened,
-        };
-        self.openings.fetch_add(1, Ordering::Release);
-        *failure = opened.as_ref().err().cloned();
-        let connection = opened?;
+        }?;
         *lock(&self.current_connection) = Some(connection.clone());
         let level = *lock(&self.level);
         if let Some(level) = level {

@@ -5,7 +5,7 @@ use std::{convert::Infallible, error::Error as _, io, pin::Pin, task, time::Dura
 use bytes::Bytes;
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method as Verb, Request, StatusCode,
-    header::{ACCEPT, CONTENT_TYPE, LOCATION, USER_AGENT},
+    header::{ACCEPT, CONTENT_TYPE, LOCATION, PROXY_AUTHORIZATION, USER_AGENT},
 };
 use http_body::{Body, Frame, SizeHint};
 use hyper_util::{
@@ -13,19 +13,21 @@ use hyper_util::{
     rt::{TokioExecutor, TokioTimer},
 };
 use tokio::sync::watch;
+use wharf_connect::ConnectError;
 use wharf_model::{Error, ErrorKind, excerpt};
 
 use crate::client::ClientTransportOptions;
 use crate::client::http::{
     auth,
     auth::{AuthAttempt, AuthWait},
-    connector::{ConnectError, HttpConnector},
+    connector::HttpConnector,
     response::ServerResponse,
     server_url::ServerUrl,
 };
 
-/// Maximum number of redirects.
-const MAX_REDIRECTS: usize = 5;
+/// Maximum number of redirects of one message, those after each authorization together. With
+/// [`auth::MAX_AUTH_RETRIES`] it bounds the requests for one message: "Retries of the client" in ARCHITECTURE.md.
+pub(super) const MAX_REDIRECTS: usize = 5;
 /// Maximum length of response headers.
 const MAX_HEADER_BYTES: usize = 256 << 10;
 /// Time that an idle connection is kept for reuse. Many servers close it after five seconds, and a
@@ -70,7 +72,17 @@ impl HttpSender {
         headers: &[(String, String)],
         options: ClientTransportOptions,
     ) -> Result<HttpSender, Error> {
-        let user_headers = parse_user_headers(headers, &options)?;
+        let mut user_headers = parse_user_headers(headers, &options)?;
+        let connector = HttpConnector::new(&options.connector);
+        // All requests go to this origin, so the proxy gets each of them.
+        if let Some(value) = connector.forward_authorization(url.origin()) {
+            let mut value = HeaderValue::from_str(value).map_err(|_| {
+                Error::new(ErrorKind::InvalidParams)
+                    .with_message("the credentials of the proxy do not fit in a header")
+            })?;
+            value.set_sensitive(true);
+            user_headers.insert(PROXY_AUTHORIZATION, value);
+        }
         let client = Client::builder(TokioExecutor::new())
             .timer(TokioTimer::new())
             .pool_timer(TokioTimer::new())
@@ -78,7 +90,7 @@ impl HttpSender {
             .http1_max_buf_size(MAX_HEADER_BYTES)
             .http2_max_header_list_size(MAX_HEADER_BYTES as u32)
             .http2_keep_alive_interval(HTTP2_PING_INTERVAL)
-            .build(HttpConnector::default());
+            .build(connector);
         Ok(HttpSender { client, options, url, user_headers, logging_in: watch::Sender::new(false) })
     }
 
@@ -116,9 +128,9 @@ impl HttpSender {
         headers: &HeaderMap,
         body: Bytes,
     ) -> Result<ServerResponse, Error> {
-        let mut times = 0;
+        let (mut times, mut redirects) = (0, MAX_REDIRECTS);
         loop {
-            let tried = self.attempt(&verb, to, headers, &body).await?;
+            let tried = self.attempt(&verb, to, headers, &body, &mut redirects).await?;
             if !auth::should_retry(&self.options, &verb, &tried, times, wait).await? {
                 return Ok(tried.response);
             }
@@ -127,23 +139,26 @@ impl HttpSender {
         }
     }
 
-    /// Sends a request once, with credentials, and follows redirects.
+    /// Sends a request once, with credentials, and follows as many `redirects` as are left for its message.
     pub(super) async fn attempt(
         &self,
         verb: &Verb,
         to: &ServerUrl,
         headers: &HeaderMap,
         body: &Bytes,
+        redirects: &mut usize,
     ) -> Result<AuthAttempt, Error> {
         let mut to = to.clone();
-        for _ in 0..=MAX_REDIRECTS {
+        loop {
             let tried = self.send_once(verb, &to, headers, body).await?;
             let Some(next) = redirect_target(verb, &to, &tried.response)? else { return Ok(tried) };
+            *redirects = redirects.checked_sub(1).ok_or_else(|| {
+                let problem = format!("{} redirects more than {MAX_REDIRECTS} times", self.url);
+                Error::new(ErrorKind::TransportError).with_message(problem)
+            })?;
             tried.response.drain().await;
             to = next;
         }
-        let problem = format!("{} redirects more than {MAX_REDIRECTS} times", self.url);
-        Err(Error::new(ErrorKind::TransportError).with_message(problem))
     }
 
     async fn send_once(

@@ -1,165 +1,58 @@
 //! The server's URL, and the resolution of URLs that the server sends.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
-use http::{Uri, uri::Scheme};
-use wharf_model::{Error, ErrorKind, excerpt};
+use http::Uri;
+use wharf_connect::{ConnectError, Origin, Url};
+use wharf_model::{Error, ErrorKind};
 
-/// Maximum length of a URL.
-const MAX_URL_BYTES: usize = 8 << 10;
-
-/// An absolute `http` or `https` URL without credentials and fragment.
+/// An absolute `http` or `https` URL without credentials and fragment. Clones share it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ServerUrl(Uri);
+pub(crate) struct ServerUrl(Arc<ParsedUrl>);
 
-/// Origin: scheme, host and port. Credentials are bound to it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Origin {
-    encrypted: bool,
-    host: String,
-    port: u16,
+#[derive(Debug, PartialEq, Eq)]
+struct ParsedUrl {
+    url: Url,
+    origin: Origin,
+    /// The same URL as `hyper` takes it.
+    uri: Uri,
 }
 
 impl ServerUrl {
-    pub(crate) fn parse(url: &str) -> Result<ServerUrl, Error> {
-        let bad = |why: &str| bad_url(url, why);
-        if url.len() > MAX_URL_BYTES {
-            return Err(bad("it is too long"));
-        }
-        let uri: Uri =
-            url.trim().parse().map_err(|_| bad("it is malformed, or its host is not in ASCII"))?;
-        if uri.scheme().is_none_or(|it| *it != Scheme::HTTP && *it != Scheme::HTTPS) {
-            return Err(bad("it must begin with http:// or https://"));
-        }
-        if uri.authority().is_some_and(|it| it.as_str().contains('@')) {
-            return Err(bad("send credentials in a header, such as Authorization"));
-        }
-        match uri.host() {
-            None | Some("" | "[]") => Err(bad("it has no host")),
-            Some(_) => Ok(ServerUrl(uri)),
-        }
+    pub(crate) fn parse(text: &str) -> Result<ServerUrl, Error> {
+        let (url, origin) = Origin::parse_url(text).map_err(|error| invalid(&error))?;
+        let uri = url.as_str().parse().map_err(|error| {
+            let problem = format!("invalid URL \"{origin}{}\": {error}", url.path());
+            Error::new(ErrorKind::InvalidParams).with_message(problem)
+        })?;
+        Ok(ServerUrl(Arc::new(ParsedUrl { url, origin, uri })))
     }
 
     pub(crate) fn uri(&self) -> &Uri {
-        &self.0
+        &self.0.uri
     }
 
-    pub(crate) fn origin(&self) -> Origin {
-        Origin::of(&self.0)
+    pub(crate) fn origin(&self) -> &Origin {
+        &self.0.origin
     }
 
     /// Resolves `reference`, relative or absolute, against this URL.
     pub(crate) fn join(&self, reference: &str) -> Result<ServerUrl, Error> {
-        let reference = reference.split('#').next().unwrap_or_default().trim();
-        if has_scheme(reference) {
-            return ServerUrl::parse(reference);
-        }
-        let scheme = self.0.scheme_str().unwrap_or("http");
-        if reference.starts_with("//") {
-            return ServerUrl::parse(&format!("{scheme}:{reference}"));
-        }
-        let authority = self.0.authority().map_or("", |it| it.as_str());
-        let (path, query) = match reference.split_once('?') {
-            Some((path, query)) => (path, Some(query)),
-            None => (reference, None),
-        };
-        let here = self.0.path();
-        let path = match path {
-            "" => here.to_owned(),
-            path if path.starts_with('/') => remove_dot_segments(path),
-            path => {
-                let folder = here.rfind('/').map_or("/", |slash| &here[..=slash]);
-                remove_dot_segments(&format!("{folder}{path}"))
-            }
-        };
-        let query = match query {
-            None if reference.is_empty() => self.0.query(),
-            query => query,
-        };
-        let query = query.map_or(String::new(), |query| format!("?{query}"));
-        ServerUrl::parse(&format!("{scheme}://{authority}{path}{query}"))
+        let joined = self.0.url.join(reference.trim());
+        let text = joined.as_ref().map_or(reference, Url::as_str);
+        ServerUrl::parse(text)
     }
 }
 
 /// Omits the query, which may hold secrets.
 impl fmt::Display for ServerUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", self.origin(), self.0.path())
+        write!(f, "{}{}", self.0.origin, self.0.url.path())
     }
 }
 
-impl Origin {
-    pub(crate) fn of(uri: &Uri) -> Origin {
-        let encrypted = uri.scheme() == Some(&Scheme::HTTPS);
-        let port = uri.port_u16().unwrap_or(if encrypted { 443 } else { 80 });
-        Origin { encrypted, host: uri.host().unwrap_or_default().to_ascii_lowercase(), port }
-    }
-
-    pub(crate) fn is_encrypted(&self) -> bool {
-        self.encrypted
-    }
-
-    /// The same host and port without TLS.
-    #[cfg(feature = "tls")]
-    pub(crate) fn unencrypted(&self) -> Origin {
-        Origin { encrypted: false, host: self.host.clone(), port: self.port }
-    }
-
-    /// The host name or address, as a resolver takes it.
-    pub(crate) fn host(&self) -> &str {
-        self.host.trim_start_matches('[').trim_end_matches(']')
-    }
-
-    pub(crate) fn port(&self) -> u16 {
-        self.port
-    }
-}
-
-impl fmt::Display for Origin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (scheme, usual) = if self.encrypted { ("https", 443) } else { ("http", 80) };
-        write!(f, "{scheme}://{}", self.host)?;
-        if self.port == usual { Ok(()) } else { write!(f, ":{}", self.port) }
-    }
-}
-
-fn has_scheme(reference: &str) -> bool {
-    let end = reference.find([':', '/', '?']);
-    let scheme = end.filter(|end| reference[*end..].starts_with(':')).map(|end| &reference[..end]);
-    scheme.is_some_and(|it| it.starts_with(|first: char| first.is_ascii_alphabetic()))
-}
-
-/// Resolves `.` and `..` segments (RFC 3986, section 5.2.4).
-fn remove_dot_segments(path: &str) -> String {
-    let mut segments_kept: Vec<&str> = Vec::new();
-    let mut segments = path.split('/').skip(1).peekable();
-    while let Some(segment) = segments.next() {
-        let is_last = segments.peek().is_none();
-        match segment {
-            "." | ".." => {
-                if segment == ".." {
-                    segments_kept.pop();
-                }
-                if is_last {
-                    segments_kept.push("");
-                }
-            }
-            segment => segments_kept.push(segment),
-        }
-    }
-    format!("/{}", segments_kept.join("/"))
-}
-
-fn bad_url(url: &str, why: &str) -> Error {
-    // Parts that may hold secrets are omitted.
-    let shown = url.split(['?', '#']).next().unwrap_or_default();
-    let shown = match shown.split_once("://").map(|(scheme, rest)| (scheme, rest.rsplit_once('@')))
-    {
-        Some((scheme, Some((_, rest)))) => format!("{scheme}://…@{rest}"),
-        _ => shown.to_owned(),
-    };
-    let message = format!("invalid URL {:?}: {why}", excerpt(&shown));
-    Error::new(ErrorKind::InvalidParams).with_message(message)
+fn invalid(error: &ConnectError) -> Error {
+    Error::new(ErrorKind::InvalidParams).with_message(error.to_string())
 }
 
 #[cfg(test)]
@@ -189,11 +82,17 @@ mod tests {
             assert_eq!(joined.origin(), base.origin(), "{reference}");
             assert_eq!(joined.uri().path_and_query().unwrap(), expected, "{reference}");
         }
-        for reference in ["//other.example/m", "https://host.example:8080/m", "http://host.example"]
-        {
+        // As browsers do, the parser skips extra slashes and reads backslashes as slashes.
+        for reference in [
+            "//other.example/m",
+            "https://host.example:8080/m",
+            "http://host.example",
+            "http:///x",
+            "\\\\other.example/m",
+        ] {
             assert_ne!(base.join(reference).unwrap().origin(), base.origin(), "{reference}");
         }
-        for reference in ["ftp://host/", "javascript:1", "//u@h/", "http:///x"] {
+        for reference in ["ftp://host/", "javascript:1", "//u@h/", "http://", "http://[x]/"] {
             assert!(base.join(reference).is_err(), "{reference}");
         }
     }

@@ -1,11 +1,12 @@
 //! HTTP client transport: its state, subscriptions and closing.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak, atomic::AtomicU64};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use bytestring::ByteString;
 use serde_json::value::RawValue;
 use tokio::time::{Instant, sleep, sleep_until};
 use wharf_client::{ClientTransport, ControlRequest, NotificationListener, ServerInfo};
+use wharf_connect::SingleFlight;
 use wharf_model::{
     BoxFuture, Error, ErrorKind, LogLevel, Method, Outbox, Outcome, Request, Service,
 };
@@ -36,10 +37,8 @@ pub(super) struct HttpTransportState {
     /// Key of the server in the revision cache.
     pub(super) key: String,
     pub(super) current_connection: Mutex<Option<Arc<HttpConnection>>>,
-    /// Locked during a handshake. Holds the error of the last one.
-    pub(super) opening: tokio::sync::Mutex<Option<Error>>,
-    /// Number of handshakes so far.
-    pub(super) openings: AtomicU64,
+    /// Concurrent callers share one handshake and its error.
+    pub(super) opening: SingleFlight<Error>,
     pub(super) subscribing: tokio::sync::Mutex<()>,
     /// Reconnect backoff of subscriptions.
     pub(super) listen_backoff: Mutex<ReconnectBackoff>,
@@ -56,8 +55,7 @@ impl HttpTransport {
             pending,
             key: key.to_owned(),
             current_connection: Mutex::default(),
-            opening: tokio::sync::Mutex::default(),
-            openings: AtomicU64::new(0),
+            opening: SingleFlight::default(),
             subscribing: tokio::sync::Mutex::default(),
             listen_backoff: Mutex::default(),
             level: Mutex::default(),
@@ -115,7 +113,7 @@ impl HttpTransportState {
     async fn close(&self) {
         self.closing.stop();
         // Waits for a handshake in progress, to close its connection as well.
-        let _opening = self.opening.lock().await;
+        self.opening.idle().await;
         let connection = lock(&self.current_connection).take();
         if let Some(connection) = connection {
             connection.end(&closed_error()).await;

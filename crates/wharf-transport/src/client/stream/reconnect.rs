@@ -1,9 +1,6 @@
 //! Opens the connection of a stream transport, and opens it again, with a backoff, after it broke.
 
-use std::{
-    sync::{Arc, atomic::Ordering},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use tokio::time::sleep_until;
 use wharf_model::{Error, ErrorKind};
@@ -32,19 +29,7 @@ impl<D: Connector> StreamTransportState<D> {
     }
 
     async fn open(self: &Arc<Self>) -> Result<StreamConnection, Error> {
-        let before = self.openings.load(Ordering::Acquire);
-        let mut failure = self.opening.lock().await;
-        if let Some(connection) = self.live() {
-            return Ok(connection);
-        }
-        let waited = self.openings.load(Ordering::Acquire) != before;
-        if let Some(error) = failure.as_ref().filter(|_| waited) {
-            return Err(error.clone());
-        }
-        let opened = self.reopen().await;
-        self.openings.fetch_add(1, Ordering::Release);
-        *failure = opened.as_ref().err().cloned();
-        opened
+        self.opening.run(|| self.live().map(Ok), self.reopen()).await
     }
 
     pub(super) fn live(&self) -> Option<StreamConnection> {

@@ -1,10 +1,11 @@
 //! Client transport over stream connections: its state, subscriptions and closing.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak, atomic::AtomicU64};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use bytestring::ByteString;
 use serde_json::value::RawValue;
 use wharf_client::{ClientTransport, ControlRequest, NotificationListener, ServerInfo};
+use wharf_connect::SingleFlight;
 use wharf_model::{
     BoxFuture, Error, ErrorKind, LogLevel, Method, Outbox, Outcome, Request, Service,
 };
@@ -28,8 +29,7 @@ pub(in crate::client) async fn connect<D: Connector>(
         connector,
         pending: PendingRequests::new(options),
         current: Mutex::default(),
-        opening: tokio::sync::Mutex::default(),
-        openings: AtomicU64::new(0),
+        opening: SingleFlight::default(),
         backoff: Mutex::default(),
         closed: Shutdown::new(),
         subscribing: tokio::sync::Mutex::default(),
@@ -58,10 +58,8 @@ pub(super) struct StreamTransportState<D: Connector> {
     pub(super) connector: D,
     pub(super) pending: Arc<PendingRequests>,
     pub(super) current: Mutex<Option<StreamConnection>>,
-    /// Locked while a connection is opened. Holds the error of the last attempt.
-    pub(super) opening: tokio::sync::Mutex<Option<Error>>,
-    /// Number of attempts so far.
-    pub(super) openings: AtomicU64,
+    /// Concurrent callers share one attempt to connect and its error.
+    pub(super) opening: SingleFlight<Error>,
     pub(super) backoff: Mutex<ReconnectBackoff>,
     pub(super) closed: Shutdown,
     pub(super) subscribing: tokio::sync::Mutex<()>,

@@ -19,17 +19,13 @@ use tokio_tungstenite::{
         protocol::WebSocketConfig,
     },
 };
+use wharf_connect::HostStream;
 use wharf_model::{AuthFailure, Error, ErrorKind};
 use wharf_wire::Line;
 
 use crate::client::{
     ClientTransportOptions,
-    http::{
-        auth,
-        connector::{ClientStream, HttpConnector},
-        error::by_status,
-        server_url::ServerUrl,
-    },
+    http::{auth, error::by_status, server_url::ServerUrl},
     stream::{
         connection::too_long,
         connector::{ConnectionParts, Connector, MessageSink, MessageSource},
@@ -44,7 +40,7 @@ const PING_INTERVAL: Duration = Duration::from_secs(30);
 /// Size of the read buffer and of the write buffer.
 const BUFFER_BYTES: usize = 16 << 10;
 
-type ClientWebSocket = WebSocketStream<ClientStream>;
+type ClientWebSocket = WebSocketStream<HostStream>;
 type WebSocketSink = Arc<Mutex<SplitSink<ClientWebSocket, Message>>>;
 
 /// The result of a WebSocket handshake.
@@ -59,7 +55,6 @@ pub(crate) struct WebSocketConnector {
     http_url: ServerUrl,
     url: String,
     headers: Vec<(HeaderName, HeaderValue)>,
-    connector: HttpConnector,
 }
 
 impl WebSocketConnector {
@@ -72,8 +67,7 @@ impl WebSocketConnector {
         };
         let http_url = ServerUrl::parse(&format!("http{rest}"))?;
         let headers = headers.iter().map(header).collect::<Result<_, _>>()?;
-        let (url, connector) = (url.to_owned(), HttpConnector::for_websocket());
-        Ok(WebSocketConnector { http_url, url, headers, connector })
+        Ok(WebSocketConnector { http_url, url: url.to_owned(), headers })
     }
 
     fn request(&self) -> Result<Request<()>, tungstenite::Error> {
@@ -115,9 +109,9 @@ impl WebSocketConnector {
         mark: u64,
         auth_headers: &HeaderMap,
     ) -> Result<HandshakeAttempt, Error> {
-        let origin = self.http_url.origin();
-        let stream =
-            self.connector.open(&origin).await.map_err(|error| unreachable(self.name(), error))?;
+        // Without HTTP/2, which has another form of handshake. Certificates are loaded once for all copies.
+        let stream = options.connector.connect(self.http_url.origin()).await;
+        let stream = stream.map_err(|error| unreachable(self.name(), error))?;
         let mut config = WebSocketConfig::default();
         config.read_buffer_size = BUFFER_BYTES;
         config.write_buffer_size = BUFFER_BYTES;

@@ -20,7 +20,7 @@ pub enum AddressClass {
 /// Classifies `address`.
 ///
 /// ```
-/// use wharf_auth::fetch::{AddressClass, address_class};
+/// use wharf_connect::{AddressClass, address_class};
 ///
 /// assert_eq!(address_class("9.9.9.9".parse()?), AddressClass::Public);
 /// assert_eq!(address_class("169.254.169.254".parse()?), AddressClass::Reserved);

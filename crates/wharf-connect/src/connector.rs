@@ -1,0 +1,326 @@
+//! Connector: resolves, checks, connects and encrypts, within one deadline.
+
+use std::{fmt, io, net::SocketAddr, sync::Arc, time::Duration};
+
+use socket2::{SockRef, TcpKeepalive};
+use tokio::{
+    net::TcpStream,
+    time::{Instant, timeout_at},
+};
+
+use crate::{
+    AddressPolicy, ConnectError, ConnectErrorKind, HostStream, Origin, ProxySettings, Resolve,
+    happy_eyeballs::connect_first,
+    proxy::{ProxyServer, tunnel},
+    resolve::{SystemResolver, addresses},
+    stream::StreamLayer,
+};
+#[cfg(feature = "tls")]
+use crate::{
+    TlsProblem,
+    tls::{TlsIdentity, TlsSettings},
+};
+
+/// Default timeout of a connection: name resolution, proxy and TLS handshake together.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Interval of TCP keep-alive probes; the connection is dropped after four without an answer.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(30);
+/// Addresses that are tried through a proxy, one after the other.
+const MAX_PROXIED_ADDRESSES: usize = 4;
+
+/// Connects to hosts. Clones share the loaded certificates.
+///
+/// By default every address is allowed, the system's root certificates are trusted, and the proxies of the
+/// environment are used.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::time::Duration;
+/// use wharf_connect::{HostConnector, Origin, ProxySettings};
+///
+/// let connector = HostConnector::new().proxy(ProxySettings::none()).timeout(Duration::from_secs(3));
+/// let stream = connector.connect(&Origin::parse("http://127.0.0.1:8000")?).await?;
+/// # let _ = stream;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct HostConnector {
+    addresses: AddressPolicy,
+    resolver: Arc<dyn Resolve>,
+    proxy: ProxySettings,
+    /// A proxy may forward requests of plain HTTP instead of a tunnel for them.
+    forwards: bool,
+    timeout: Duration,
+    #[cfg(feature = "tls")]
+    tls: TlsSettings,
+    /// Client certificates (mutual TLS) by the origin that they are for.
+    #[cfg(feature = "tls")]
+    identities: Vec<(Origin, TlsSettings)>,
+}
+
+impl Default for HostConnector {
+    fn default() -> Self {
+        HostConnector {
+            addresses: AddressPolicy::ANY,
+            resolver: Arc::new(SystemResolver),
+            proxy: ProxySettings::from_env(),
+            forwards: false,
+            timeout: CONNECT_TIMEOUT,
+            #[cfg(feature = "tls")]
+            tls: TlsSettings::default(),
+            #[cfg(feature = "tls")]
+            identities: Vec::new(),
+        }
+    }
+}
+
+impl HostConnector {
+    /// Creates a connector with the defaults.
+    #[must_use]
+    pub fn new() -> HostConnector {
+        HostConnector::default()
+    }
+
+    /// Sets the addresses that are allowed: any by default.
+    #[must_use]
+    pub fn addresses(self, addresses: AddressPolicy) -> HostConnector {
+        HostConnector { addresses, ..self }
+    }
+
+    /// Returns the addresses that are allowed.
+    pub fn address_policy(&self) -> AddressPolicy {
+        self.addresses
+    }
+
+    /// Resolves names with `resolver` instead of the system's resolver.
+    #[must_use]
+    pub fn resolver(self, resolver: impl Resolve) -> HostConnector {
+        HostConnector { resolver: Arc::new(resolver), ..self }
+    }
+
+    /// Sets the proxy: those of the environment by default.
+    #[must_use]
+    pub fn proxy(self, proxy: ProxySettings) -> HostConnector {
+        HostConnector { proxy, ..self }
+    }
+
+    /// Lets a proxy forward requests of plain HTTP ([`HostStream::is_forwarded`]): for HTTP clients. Many
+    /// proxies tunnel to port 443 only.
+    #[must_use]
+    pub fn forwards(self, forwards: bool) -> HostConnector {
+        HostConnector { forwards, ..self }
+    }
+
+    /// Sets the timeout of a connection, with name resolution, proxy and TLS handshake: 10 seconds by default.
+    #[must_use]
+    pub fn timeout(self, timeout: Duration) -> HostConnector {
+        HostConnector { timeout, ..self }
+    }
+
+    /// Returns the value of `Proxy-Authorization` for requests to `origin` that a proxy forwards.
+    pub fn forward_authorization(&self, origin: &Origin) -> Option<&str> {
+        let proxy = self.proxy.server_for(origin).ok().flatten();
+        proxy.filter(|_| self.is_forwarded(origin))?.authorization.as_deref()
+    }
+
+    /// Connects to `origin`, with TLS if its scheme requires it.
+    ///
+    /// # Errors
+    /// If an address is not allowed, or there is no connection before the timeout.
+    pub async fn connect(&self, origin: &Origin) -> Result<HostStream, ConnectError> {
+        let deadline = Instant::now() + self.timeout;
+        let opening = timeout_at(deadline, self.open(origin)).await;
+        let (layer, is_forwarded) = opening.unwrap_or_else(|_| Err(self.late(origin)))?;
+        if !origin.is_encrypted() {
+            return Ok(HostStream::new(layer, is_forwarded));
+        }
+        #[cfg(feature = "tls")]
+        {
+            // Apart from the rest: a server without TLS may wait for more bytes.
+            let encrypting = timeout_at(deadline, self.encrypt(origin, layer)).await;
+            let layer = encrypting.unwrap_or_else(|_| {
+                let message = format!("{origin} did not answer the TLS handshake in time; does it speak TLS at this port?");
+                Err(ConnectError::new(ConnectErrorKind::Tls(TlsProblem::NoReply), message))
+            })?;
+            Ok(HostStream::new(layer, false))
+        }
+        #[cfg(not(feature = "tls"))]
+        Err(without_tls())
+    }
+
+    /// Resolves `origin` and checks its addresses, without a connection.
+    ///
+    /// # Errors
+    /// If an address is not allowed, or the name cannot be resolved before the timeout.
+    pub async fn check(&self, origin: &Origin) -> Result<(), ConnectError> {
+        let deadline = Instant::now() + self.timeout;
+        let resolved = timeout_at(deadline, self.checked_addresses(origin)).await;
+        resolved.unwrap_or_else(|_| Err(self.late(origin))).map(drop)
+    }
+
+    fn late(&self, origin: &Origin) -> ConnectError {
+        let message = format!("{origin} did not respond within {:?}", self.timeout);
+        ConnectError::new(ConnectErrorKind::TimedOut, message)
+    }
+
+    /// Forwarding is for unrestricted addresses only: the proxy would resolve the name again.
+    fn is_forwarded(&self, origin: &Origin) -> bool {
+        self.forwards && !origin.is_encrypted() && self.addresses.is_unrestricted()
+    }
+
+    async fn checked_addresses(&self, origin: &Origin) -> Result<Vec<SocketAddr>, ConnectError> {
+        let found = addresses(&self.resolver, origin).await?;
+        self.addresses.check(origin, &found)?;
+        Ok(found)
+    }
+
+    /// Opens the connection that carries TLS, or the messages; returns whether a proxy forwards them.
+    async fn open(&self, origin: &Origin) -> Result<(StreamLayer, bool), ConnectError> {
+        #[cfg(not(feature = "tls"))]
+        if origin.is_encrypted() {
+            return Err(without_tls());
+        }
+        let Some(proxy) = self.proxy.server_for(origin)? else {
+            let addresses = self.checked_addresses(origin).await?;
+            return Ok((StreamLayer::Plain(connect_tcp(origin, &addresses).await?), false));
+        };
+        if self.is_forwarded(origin) {
+            return Ok((self.connect_proxy(proxy).await?, true));
+        }
+        if self.addresses.is_unrestricted() {
+            let mut stream = self.connect_proxy(proxy).await?;
+            tunnel::open(&mut stream, proxy, &origin.authority()).await?;
+            return Ok((stream, false));
+        }
+        // SSRF protection: the proxy gets a checked address and no name, which it would resolve again.
+        let mut problem = None;
+        for address in self.checked_addresses(origin).await?.iter().take(MAX_PROXIED_ADDRESSES) {
+            let mut stream = self.connect_proxy(proxy).await?;
+            match tunnel::open(&mut stream, proxy, &address.to_string()).await {
+                Ok(()) => return Ok((stream, false)),
+                Err(error) => problem = Some(error),
+            }
+        }
+        Err(problem.unwrap_or_else(|| self.late(origin)))
+    }
+
+    /// Connects to a proxy. The user named it, so the address policy does not apply.
+    async fn connect_proxy(&self, proxy: &ProxyServer) -> Result<StreamLayer, ConnectError> {
+        let connecting = async {
+            let found = addresses(&self.resolver, &proxy.origin).await?;
+            let stream = StreamLayer::Plain(connect_tcp(&proxy.origin, &found).await?);
+            if !proxy.origin.is_encrypted() {
+                return Ok(stream);
+            }
+            #[cfg(feature = "tls")]
+            {
+                // HTTP/2 has another form of tunnel.
+                let tls = self.tls.with_protocols(&[b"http/1.1"]);
+                let stream = tls.encrypt(&proxy.origin, stream).await?;
+                Ok(StreamLayer::Encrypted(Box::new(stream)))
+            }
+            #[cfg(not(feature = "tls"))]
+            Err(without_tls())
+        };
+        connecting.await.map_err(|error: ConnectError| {
+            ConnectError::new(ConnectErrorKind::Proxy, format!("cannot use the proxy: {error}"))
+        })
+    }
+}
+
+#[cfg(feature = "tls")]
+impl HostConnector {
+    /// Trusts the certificates in `pem` in addition to the system's.
+    ///
+    /// # Errors
+    /// If `pem` contains no certificate.
+    pub fn trust_pem(self, pem: &str) -> Result<HostConnector, ConnectError> {
+        let identities = self.identities.iter();
+        let identities = identities.map(|(origin, tls)| Ok((origin.clone(), tls.with_roots(pem)?)));
+        let identities = identities.collect::<Result<_, ConnectError>>()?;
+        Ok(HostConnector { tls: self.tls.with_roots(pem)?, identities, ..self })
+    }
+
+    /// Trusts only the certificates of [`trust_pem`](HostConnector::trust_pem), and not the system's.
+    #[must_use]
+    pub fn without_system_roots(self) -> HostConnector {
+        self.with_tls(TlsSettings::without_system_roots)
+    }
+
+    /// Presents a client certificate to `origin`, if it requests one (mutual TLS). No other origin receives it.
+    #[must_use]
+    pub fn identity(mut self, origin: &Origin, identity: TlsIdentity) -> HostConnector {
+        self.identities.retain(|(it, _)| it != origin);
+        self.identities.push((origin.clone(), self.tls.with_identity(identity)));
+        self
+    }
+
+    /// Sets the application protocols to offer (ALPN), the preferred one first: none by default.
+    #[must_use]
+    pub fn protocols(self, protocols: &[&[u8]]) -> HostConnector {
+        self.with_tls(|tls| tls.with_protocols(protocols))
+    }
+
+    /// Loads certificates and key now, and not with the first connection.
+    ///
+    /// # Errors
+    /// If they are invalid or do not belong together, or this system has no root certificates.
+    pub async fn load(&self) -> Result<(), ConnectError> {
+        for (_, tls) in &self.identities {
+            tls.load().await?;
+        }
+        self.tls.load().await.map(drop)
+    }
+
+    fn with_tls(self, change: impl Fn(&TlsSettings) -> TlsSettings) -> HostConnector {
+        let identities = self.identities.iter().map(|(origin, tls)| (origin.clone(), change(tls)));
+        HostConnector { tls: change(&self.tls), identities: identities.collect(), ..self }
+    }
+
+    async fn encrypt(
+        &self,
+        origin: &Origin,
+        stream: StreamLayer,
+    ) -> Result<StreamLayer, ConnectError> {
+        let identity = self.identities.iter().find(|(it, _)| it == origin);
+        let tls = identity.map_or(&self.tls, |(_, tls)| tls);
+        Ok(StreamLayer::Encrypted(Box::new(tls.encrypt(origin, stream).await?)))
+    }
+}
+
+impl fmt::Debug for HostConnector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HostConnector")
+            .field("addresses", &self.addresses)
+            .field("proxy", &self.proxy)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(not(feature = "tls"))]
+fn without_tls() -> ConnectError {
+    ConnectError::settings("https needs the feature `tls`, and this program was built without it")
+}
+
+async fn connect_tcp(origin: &Origin, addresses: &[SocketAddr]) -> Result<TcpStream, ConnectError> {
+    let authority = origin.authority();
+    let stream = connect_first(addresses, TcpStream::connect).await.map_err(|error| {
+        let problem = match error.kind() {
+            io::ErrorKind::ConnectionRefused => {
+                format!("nothing listens at {authority} (connection refused)")
+            }
+            _ => format!("{authority} cannot be reached ({error})"),
+        };
+        ConnectError::new(ConnectErrorKind::Unreachable, problem)
+    })?;
+    // Messages are written whole, so Nagle's algorithm would only delay them.
+    let _ = stream.set_nodelay(true);
+    // A server that vanished would otherwise leave its streams open for ever.
+    let probes = TcpKeepalive::new()
+        .with_time(KEEPALIVE_INTERVAL)
+        .with_interval(KEEPALIVE_INTERVAL)
+        .with_retries(3);
+    let _ = SockRef::from(&stream).set_tcp_keepalive(&probes);
+    Ok(stream)
+}

@@ -1,0 +1,157 @@
+//! Origin of a URL: scheme, host and port.
+
+use std::{fmt, net::IpAddr};
+
+use url::{Host, Url};
+use wharf_model::excerpt;
+
+use crate::ConnectError;
+
+/// Maximum length of a URL.
+const MAX_URL_BYTES: usize = 8 << 10;
+
+/// Origin: scheme, host and port. Credentials and trust are bound to it.
+///
+/// ```
+/// use wharf_connect::Origin;
+///
+/// let origin = Origin::parse("https://MCP.example:443/path?x=1")?;
+/// assert_eq!(origin.to_string(), "https://mcp.example");
+/// assert_eq!(origin, Origin::parse("https://mcp.example/other")?);
+/// # Ok::<(), wharf_connect::ConnectError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Origin {
+    encrypted: bool,
+    host: Host<String>,
+    port: u16,
+}
+
+impl Origin {
+    /// Parses the origin of a URL.
+    ///
+    /// # Errors
+    /// See [`Origin::parse_url`].
+    pub fn parse(text: &str) -> Result<Origin, ConnectError> {
+        Origin::parse_url(text).map(|(_, origin)| origin)
+    }
+
+    /// Parses a URL, with its origin. The URL has no fragment.
+    ///
+    /// # Errors
+    /// If the URL is invalid or too long, its scheme is neither `http` nor `https`, or it contains a user or a
+    /// password. The error shows neither them nor the query.
+    pub fn parse_url(text: &str) -> Result<(Url, Origin), ConnectError> {
+        let bad = |why: &str| {
+            let shown = without_secrets(text);
+            ConnectError::settings(format!("invalid URL {:?}: {why}", excerpt(&shown)))
+        };
+        if text.len() > MAX_URL_BYTES {
+            return Err(bad("it is too long"));
+        }
+        let mut url = Url::parse(text.trim()).map_err(|error| match error {
+            url::ParseError::EmptyHost => bad("it has no host"),
+            url::ParseError::RelativeUrlWithoutBase => {
+                bad("it must begin with http:// or https://")
+            }
+            error => bad(&error.to_string()),
+        })?;
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err(bad("it must begin with http:// or https://"));
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(bad("send credentials in a header, such as Authorization"));
+        }
+        url.set_fragment(None);
+        let origin = Origin::of(&url).ok_or_else(|| bad("it has no host"))?;
+        Ok((url, origin))
+    }
+
+    /// Returns the origin of a URL with a host and a known port. Every scheme but `https` is unencrypted.
+    pub fn of(url: &Url) -> Option<Origin> {
+        let encrypted = url.scheme() == "https";
+        let port = url.port_or_known_default()?;
+        Some(Origin { encrypted, host: url.host()?.to_owned(), port })
+    }
+
+    /// Creates the origin of a host and a port: a name or an address, IPv6 with or without brackets.
+    ///
+    /// # Errors
+    /// If the host is invalid.
+    pub fn new(host: &str, port: u16, encrypted: bool) -> Result<Origin, ConnectError> {
+        let host = match host.parse::<IpAddr>() {
+            Ok(IpAddr::V4(address)) => Host::Ipv4(address),
+            Ok(IpAddr::V6(address)) => Host::Ipv6(address),
+            Err(_) => Host::parse(host).map_err(|error| {
+                ConnectError::settings(format!("invalid host {:?}: {error}", excerpt(host)))
+            })?,
+        };
+        Ok(Origin { encrypted, host, port })
+    }
+
+    /// Returns whether connections are encrypted with TLS.
+    pub fn is_encrypted(&self) -> bool {
+        self.encrypted
+    }
+
+    /// Returns the same host and port without TLS.
+    #[must_use]
+    pub fn unencrypted(&self) -> Origin {
+        Origin { encrypted: false, ..self.clone() }
+    }
+
+    /// Returns the port.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Returns the host name or the address, without brackets.
+    pub fn host(&self) -> String {
+        match &self.host {
+            Host::Domain(name) => name.clone(),
+            Host::Ipv4(address) => address.to_string(),
+            Host::Ipv6(address) => address.to_string(),
+        }
+    }
+
+    /// Returns host and port, with brackets around an IPv6 address.
+    pub fn authority(&self) -> String {
+        format!("{}:{}", self.host, self.port)
+    }
+
+    /// Returns the address, if the host is one.
+    pub fn address(&self) -> Option<IpAddr> {
+        match self.host {
+            Host::Domain(_) => None,
+            Host::Ipv4(address) => Some(address.into()),
+            Host::Ipv6(address) => Some(address.into()),
+        }
+    }
+
+    /// Returns whether the host is loopback literally: `localhost`, `127.0.0.1`, `[::1]`. An IPv4-mapped
+    /// address is not.
+    pub fn is_loopback(&self) -> bool {
+        match &self.host {
+            Host::Domain(name) => name == "localhost",
+            Host::Ipv4(address) => address.is_loopback(),
+            Host::Ipv6(address) => address.is_loopback(),
+        }
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (scheme, usual) = if self.encrypted { ("https", 443) } else { ("http", 80) };
+        write!(f, "{scheme}://{}", self.host)?;
+        if self.port == usual { Ok(()) } else { write!(f, ":{}", self.port) }
+    }
+}
+
+/// Text of a URL without query, fragment, user and password.
+pub(crate) fn without_secrets(url: &str) -> String {
+    let shown = url.split(['?', '#']).next().unwrap_or_default();
+    match shown.split_once("://").map(|(scheme, rest)| (scheme, rest.rsplit_once('@'))) {
+        Some((scheme, Some((_, rest)))) => format!("{scheme}://…@{rest}"),
+        _ => shown.rsplit_once('@').map_or(shown, |(_, rest)| rest).to_owned(),
+    }
+}

@@ -1,0 +1,147 @@
+//! Connections through a proxy.
+
+use std::time::Duration;
+
+use wharf_connect::{AddressPolicy, ConnectErrorKind, HostConnector, Origin, ProxySettings};
+
+use crate::support::{TestAuthority, TestProxy, TestResolver, connect, echo_server, echoes};
+
+fn resolver() -> TestResolver {
+    TestResolver::to(&["93.184.215.14:443".parse().unwrap()])
+}
+
+#[tokio::test]
+async fn https_is_tunnelled_by_name() {
+    let authority = TestAuthority::new();
+    let server = echo_server(Some(authority.acceptor("mcp.example", None))).await;
+    let proxy = TestProxy::start(server, None, None).await;
+    let url = format!("http://me:p%40ss@127.0.0.1:{}", proxy.port);
+    let names = resolver();
+    let connector = HostConnector::new()
+        .proxy(ProxySettings::url(&url).unwrap())
+        .resolver(names.clone())
+        .trust_pem(&authority.pem())
+        .unwrap();
+    let mut stream = connect(&connector, "https://mcp.example/mcp").await.unwrap();
+    echoes(&mut stream).await;
+    assert!(!stream.is_forwarded());
+    let head = proxy.heads().remove(0);
+    assert!(head.starts_with("CONNECT mcp.example:443 HTTP/1.1\r\n"), "{head}");
+    assert!(head.contains("\r\nHost: mcp.example:443\r\n"), "{head}");
+    assert!(head.contains("\r\nProxy-Authorization: Basic bWU6cEBzcw==\r\n"), "{head}");
+    // The proxy resolves the name.
+    assert_eq!(names.names.lock().unwrap().len(), 0);
+}
+
+#[tokio::test]
+async fn a_protected_connection_gives_the_proxy_a_checked_address() {
+    let authority = TestAuthority::new();
+    let server = echo_server(Some(authority.acceptor("id.example", None))).await;
+    let proxy = TestProxy::start(server, None, None).await;
+    let protected = HostConnector::new()
+        .proxy(proxy.settings())
+        .addresses(AddressPolicy::PUBLIC)
+        .trust_pem(&authority.pem())
+        .unwrap();
+    let connector = protected.clone().resolver(resolver());
+    echoes(&mut connect(&connector, "https://id.example").await.unwrap()).await;
+    assert_eq!(proxy.lines(), ["CONNECT 93.184.215.14:443 HTTP/1.1"]);
+    // Nothing is sent to the proxy for an address that is not allowed.
+    let inside = TestResolver::to(&["169.254.169.254:443".parse().unwrap()]);
+    for (connector, url) in [
+        (protected.clone().resolver(inside), "https://id.example"),
+        (protected.clone(), "https://10.0.0.1"),
+        (protected.clone().forwards(true), "http://10.0.0.1"),
+    ] {
+        let error = connect(&connector, url).await.unwrap_err();
+        assert_eq!(error.kind(), ConnectErrorKind::Forbidden, "{error}");
+    }
+    // Plain HTTP is not forwarded by name either.
+    let forwarding = protected.resolver(resolver()).forwards(true);
+    assert!(!connect(&forwarding, "http://id.example").await.unwrap().is_forwarded());
+    assert_eq!(proxy.lines().last().unwrap(), "CONNECT 93.184.215.14:443 HTTP/1.1");
+}
+
+#[tokio::test]
+async fn plain_http_is_forwarded_where_the_client_can() {
+    let proxy = TestProxy::start(0, None, None).await;
+    let url = format!("http://me:x@127.0.0.1:{}", proxy.port);
+    let connector = HostConnector::new().proxy(ProxySettings::url(&url).unwrap()).forwards(true);
+    let origin = Origin::parse("http://mcp.example").unwrap();
+    assert!(connector.connect(&origin).await.unwrap().is_forwarded());
+    assert_eq!(connector.forward_authorization(&origin), Some("Basic bWU6eA=="));
+    for other in ["https://mcp.example", "http://127.0.0.1:1"] {
+        let other = Origin::parse(other).unwrap();
+        assert_eq!(connector.forward_authorization(&other), None, "{other}");
+    }
+    assert!(proxy.heads().is_empty());
+}
+
+#[tokio::test]
+async fn loopback_never_uses_a_proxy() {
+    let server = echo_server(None).await;
+    let proxy = TestProxy::start(server, None, None).await;
+    let connector = HostConnector::new().proxy(proxy.settings());
+    for host in ["localhost", "127.0.0.1", "127.8.8.8"] {
+        let connected = connect(&connector, &format!("http://{host}:{server}")).await;
+        if host != "127.8.8.8" {
+            echoes(&mut connected.unwrap()).await;
+        }
+    }
+    assert!(proxy.heads().is_empty());
+}
+
+#[tokio::test]
+async fn a_proxy_may_be_encrypted_itself() {
+    let authority = TestAuthority::new();
+    let server = echo_server(Some(authority.acceptor("mcp.example", None))).await;
+    let acceptor = authority.acceptor("localhost", None);
+    let proxy = TestProxy::start(server, Some(acceptor), None).await;
+    let url = format!("https://localhost:{}", proxy.port);
+    let connector = HostConnector::new()
+        .proxy(ProxySettings::url(&url).unwrap())
+        .trust_pem(&authority.pem())
+        .unwrap()
+        .protocols(&[b"h2", b"http/1.1"]);
+    let mut stream = connect(&connector, "https://mcp.example").await.unwrap();
+    echoes(&mut stream).await;
+    assert!(stream.is_http2());
+    assert_eq!(proxy.lines(), ["CONNECT mcp.example:443 HTTP/1.1"]);
+}
+
+#[tokio::test]
+async fn a_proxy_that_refuses_is_reported() {
+    for (reply, expected) in [
+        ("HTTP/1.1 407 Proxy Authentication Required\r\n\r\n", "USER:PASSWORD"),
+        ("HTTP/1.1 403 Not \x1b[31mhere\r\n\r\n", "403 Not [31mhere"),
+        ("HTTP/1.1 200 OK\r\n\r\nearly", "before the connection was used"),
+        ("SSH-2.0-OpenSSH\r\n\r\n", "is it an HTTP proxy"),
+        ("", "timeout"),
+    ] {
+        let proxy = TestProxy::start(0, None, Some(reply)).await;
+        let connector = HostConnector::new()
+            .proxy(proxy.settings())
+            .timeout(Duration::from_millis(if reply.is_empty() { 100 } else { 10_000 }));
+        let outcome = connect(&connector, "https://mcp.example").await;
+        let error = outcome.unwrap_err();
+        match expected {
+            "timeout" => assert!(
+                matches!(error.kind(), ConnectErrorKind::TimedOut | ConnectErrorKind::Proxy),
+                "{error}"
+            ),
+            expected => {
+                assert_eq!(error.kind(), ConnectErrorKind::Proxy, "{error}");
+                assert!(error.to_string().contains(expected), "{error}");
+            }
+        }
+    }
+    let long: &'static str = Box::leak(format!("HTTP/1.1 200 {}", "x".repeat(40_000)).into());
+    let proxy = TestProxy::start(0, None, Some(long)).await;
+    let connector = HostConnector::new().proxy(proxy.settings());
+    let error = connect(&connector, "https://mcp.example").await.unwrap_err();
+    assert!(error.to_string().contains("too long"), "{error}");
+    let nothing = ProxySettings::url("http://127.0.0.1:1").unwrap();
+    let error = connect(&HostConnector::new().proxy(nothing), "https://mcp.example").await;
+    let error = error.unwrap_err();
+    assert!(error.to_string().starts_with("cannot use the proxy"), "{error}");
+}
