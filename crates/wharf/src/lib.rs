@@ -31,7 +31,7 @@
 //! - [`Client`] calls any server, over any transport.
 //!
 //! The root has what most programs name. The rest is in modules: [`server`], [`http`],
-//! [`middleware`], [`tasks`], [`store`], [`auth`], [`client`], [`testing`], and [`model`] with the
+//! [`middleware`], [`observe`], [`tasks`], [`store`], [`auth`], [`client`], [`testing`], and [`model`] with the
 //! types of the protocol.
 //!
 //! # Features
@@ -61,6 +61,7 @@ pub mod http;
 #[cfg(feature = "server")]
 pub mod middleware;
 pub mod model;
+pub mod observe;
 pub mod prelude;
 mod protocol_version;
 mod run_error;

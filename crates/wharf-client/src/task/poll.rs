@@ -257,8 +257,7 @@ fn listen(caller: &ClientHandle, id: &str) -> ActiveCall {
     }));
     request.tasking = TaskRequest::Welcome;
     let limit_exceeded = Deadlines { idle: None, total: None };
-    ActiveCall::start(&*caller.transport(), request, caller.timer().clone(), limit_exceeded)
-        .for_caller()
+    caller.start_request(&*caller.transport(), request, limit_exceeded).for_caller()
 }
 
 /// Adds the id of a task that cannot be reached to the error.

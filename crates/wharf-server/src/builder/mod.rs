@@ -7,7 +7,8 @@ use std::{any::TypeId, any::type_name, mem, sync::Arc, sync::Mutex};
 
 use arc_swap::ArcSwap;
 use wharf_model::{
-    CacheHint, Meta, Method, NonceStore, ServerCapabilities, Service, Sharing, StateCipher, Stores,
+    CacheHint, Meta, Method, NonceStore, Observer, Observers, ServerCapabilities, Service, Sharing,
+    StateCipher, Stores,
 };
 use wharf_store::MemoryNonces;
 
@@ -140,6 +141,7 @@ pub struct RouterBuilder {
     limits: CallLimits,
     access: Option<Box<dyn Access>>,
     layers: Vec<Box<dyn Middleware>>,
+    observers: Observers,
     seal: Option<Arc<dyn StateCipher>>,
     nonces: Option<Arc<dyn NonceStore>>,
     cache: CacheHint,
@@ -165,6 +167,7 @@ impl RouterBuilder {
             limits: CallLimits::default(),
             access: None,
             layers: Vec::new(),
+            observers: Observers::default(),
             seal: None,
             nonces: None,
             cache: CacheHint::public(0),
@@ -302,6 +305,22 @@ impl RouterBuilder {
         self
     }
 
+    /// Adds an observer, which receives the start and the end of every call, and the events of the
+    /// server.
+    ///
+    /// ```
+    /// # mod wharf { pub use {wharf_model::*, wharf_server::*}; pub mod server { pub use super::*; } }
+    /// use wharf::{Tracing, server::Router};
+    ///
+    /// let router = Router::builder().observe(Tracing).build()?;
+    /// # let _ = router;
+    /// # Ok::<(), wharf::server::BuildError>(())
+    /// ```
+    pub fn observe(mut self, observer: impl Observer) -> Self {
+        self.observers = self.observers.with(observer);
+        self
+    }
+
     /// Sets the cipher for state that travels through clients. The default are the keys in
     /// `WHARF_STATE_KEY` or in the file `WHARF_STATE_KEY_FILE`, or else a random key of this
     /// process.
@@ -388,11 +407,15 @@ impl RouterBuilder {
             methods,
             subscription_table: SubscriptionTable::new(self.limits.subscriptions),
             subscription_limits: SubscriptionLimits::new(&self.limits),
-            call_limit: ConcurrencyLimit::new(self.limits.concurrent, self.limits.queue),
+            call_limit: Arc::new(
+                ConcurrencyLimit::new(self.limits.concurrent, self.limits.queue)
+                    .observed(self.observers.clone()),
+            ),
             blocking: BlockingPool::new(self.limits.blocking),
             tasks,
             stores,
             catalog: ArcSwap::from_pointee(description.catalog(lists, self.cache)),
+            observers: self.observers,
             description,
             writing: Mutex::new(next),
             limits: self.limits,

@@ -15,7 +15,7 @@ use std::{collections::BTreeSet, fmt, sync::Arc, time::Duration};
 use serde::Deserialize;
 use wharf_model::{
     BoxFuture, Bus, ChangeVersion, Deadlines, Error, ErrorKind, LiveSubscriptionFilter, Method,
-    Notification, Outbox, Outcome, Reply, Request, Service, StateCipher, Stores,
+    Notification, Observers, Outbox, Outcome, Reply, Request, Service, StateCipher, Stores,
     SubscriptionFilter, Timer,
 };
 
@@ -171,6 +171,14 @@ impl Service for Router {
             None => Some(self.server.subscription_table.change_version()),
             Some(upstream) => upstream.change_version(),
         }
+    }
+
+    fn observers(&self) -> &Observers {
+        &self.server.observers
+    }
+
+    fn has_target(&self, request: &Request) -> bool {
+        self.server.has_target(request)
     }
 }
 

@@ -23,7 +23,10 @@ use crate::{
         message_source::MessageSource,
         subscription_budget::SubscriptionShare,
     },
-    versions::revision::{Feature, RequestKind},
+    versions::{
+        protocol_info,
+        revision::{Feature, RequestKind},
+    },
 };
 
 /// Stream of messages: requests of any revision, and the legacy session that it may hold.
@@ -407,6 +410,7 @@ impl LegacySession {
         let mut request = Request::new(Method::Listen, body, Parts::default());
         request.asks = InputMode::Deliver;
         request.filter = Some(filter);
+        request.protocol = Some(protocol_info::of(self.revision, wire.profile));
         if self.revision.has(Feature::TaskRequests) {
             request.tasking = TaskRequest::Welcome;
         }

@@ -12,7 +12,7 @@ use wharf_client::{
 };
 use wharf_model::{
     BoxFuture, ClientCapabilities, ClientRequest, Error, ErrorKind, Implementation, LogLevel, Meta,
-    TASKS_EXTENSION, Timer,
+    Observer, Observers, TASKS_EXTENSION, Timer,
 };
 #[cfg(feature = "server")]
 use wharf_model::{Principal, RequestExtensions, Trusted};
@@ -75,6 +75,7 @@ pub struct ClientBuilder {
     limits: ClientLimits,
     trace: Option<transports::Trace>,
     revision_cache: Arc<RevisionCache>,
+    observers: Observers,
     #[cfg(feature = "auth")]
     auth: Option<wharf_auth::client::Auth>,
 }
@@ -95,6 +96,7 @@ impl ClientBuilder {
             limits: ClientLimits::default(),
             trace: None,
             revision_cache: REVISION_CACHE.clone(),
+            observers: Observers::default(),
             #[cfg(feature = "auth")]
             auth: None,
         }
@@ -123,6 +125,13 @@ impl ClientBuilder {
     /// [`CallOptions::tasks`] disables it.
     pub fn capabilities(mut self, capabilities: ClientCapabilities) -> Self {
         self.capabilities = Some(capabilities);
+        self
+    }
+
+    /// Adds an [observer](crate::observe::Observer), which receives the start and the end of every
+    /// request.
+    pub fn observe(mut self, observer: impl Observer) -> Self {
+        self.observers = self.observers.with(observer);
         self
     }
 
@@ -268,13 +277,18 @@ impl ClientBuilder {
                   authenticate the caller themselves",
             ));
         }
+        let server = match &target {
+            Target::Url(url) => Some(masked_url(url).to_string()),
+            _ => None,
+        };
         let limit = self.connect_limit();
         let deadline = Deadline::new(Some(limit));
         let link =
             connect_timeout::within(limit, &deadline, self.connect_target(target, &deadline))
                 .await?;
         let timer: Arc<dyn Timer> = Arc::new(TokioTimer);
-        Ok(Client(ClientHandle::new(link, timer, self.calls, self.handler)))
+        let ClientBuilder { calls, handler, observers, .. } = self;
+        Ok(Client(ClientHandle::observed(link, timer, calls, handler, observers, server)))
     }
 
     /// Timeout for connecting and the handshake together.

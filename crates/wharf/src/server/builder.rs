@@ -13,7 +13,7 @@ use tokio::{
     net::ToSocketAddrs,
 };
 use wharf_model::{
-    CacheHint, Icon, Implementation, LogLevel, NonceStore, ServerCapabilities, Service,
+    CacheHint, Icon, Implementation, LogLevel, NonceStore, Observer, ServerCapabilities, Service,
     StateCipher, Stores, Timer,
 };
 use wharf_server::{
@@ -73,7 +73,7 @@ impl Server {
     /// Creates a server with complete server info.
     pub fn about(about: Implementation) -> Self {
         Server {
-            router: Router::builder().layer(Tracing),
+            router: Router::builder().observe(Tracing),
             about,
             eras: SupportedEras::Both,
             profile: ErrorProfile::Spec,
@@ -212,6 +212,28 @@ impl Server {
     /// Adds a middleware; the first one added is the outermost.
     pub fn layer(self, middleware: impl Middleware) -> Self {
         self.routing(|router| router.layer(middleware))
+    }
+
+    /// Adds an [observer](crate::observe::Observer): it receives the start and the end of every call,
+    /// and the events of the server, its transports, stores and tasks.
+    ///
+    /// ```
+    /// use wharf::{Server, observe::{CallStart, CallState, Observer}};
+    ///
+    /// struct PrintCalls;
+    ///
+    /// impl Observer for PrintCalls {
+    ///     fn call_started(&self, call: &CallStart<'_>) -> CallState {
+    ///         eprintln!("{} {}", call.method_name(), call.request().target());
+    ///         CallState::Ignored
+    ///     }
+    /// }
+    ///
+    /// let server = Server::new("harbour", "1.0.0").observe(PrintCalls);
+    /// # let _ = server;
+    /// ```
+    pub fn observe(self, observer: impl Observer) -> Self {
+        self.routing(|router| router.observe(observer))
     }
 
     /// Encrypts state that passes through the client with these keys, so that every process with

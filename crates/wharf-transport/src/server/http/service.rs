@@ -14,7 +14,7 @@ use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, header, request::Parts};
 use http_body::Body;
 use tower_service::Service;
-use wharf_model::RequestExtensions;
+use wharf_model::{RequestExtensions, TransportKind};
 use wharf_wire::Received;
 
 use crate::{
@@ -298,7 +298,10 @@ where
         let endpoint = self.endpoint.clone();
         let (mut parts, body) = request.into_parts();
         Box::pin(async move {
-            let scope = std::mem::take(&mut parts.extensions).into();
+            let mut scope = RequestExtensions::from(std::mem::take(&mut parts.extensions));
+            if !endpoint.context.service.observers().is_empty() {
+                scope.insert(TransportKind::Http);
+            }
             Ok(endpoint.request(&parts, scope, pin!(body)).await)
         })
     }
