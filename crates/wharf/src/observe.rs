@@ -11,3 +11,5 @@ pub use wharf_model::{
 };
 #[cfg(feature = "server")]
 pub use wharf_server::Tracing;
+#[cfg(feature = "metrics")]
+pub use wharf_telemetry::{Metrics, MetricsFormat};

@@ -3,13 +3,14 @@
 use super::repository::{Repository, TextFile};
 
 /// Crates, each with those of the workspace that it may depend on outside of tests.
-const DEPENDENCIES: [(&str, &[&str]); 11] = [
+const DEPENDENCIES: [(&str, &[&str]); 12] = [
     ("wharf-model", &[]),
     ("wharf-macros", &[]),
     ("wharf-schema", &["wharf-model"]),
     ("wharf-wire", &["wharf-model"]),
     ("wharf-store", &["wharf-model"]),
     ("wharf-auth", &["wharf-model"]),
+    ("wharf-telemetry", &["wharf-model"]),
     ("wharf-client", &["wharf-model", "wharf-schema"]),
     ("wharf-server", &["wharf-model", "wharf-schema", "wharf-store"]),
     ("wharf-transport", &["wharf-model", "wharf-wire", "wharf-client"]),
@@ -22,6 +23,7 @@ const DEPENDENCIES: [(&str, &[&str]); 11] = [
             "wharf-model",
             "wharf-server",
             "wharf-store",
+            "wharf-telemetry",
             "wharf-transport",
             "wharf-wire",
         ],

@@ -62,6 +62,8 @@ pub struct Server {
     pub(crate) http: wharf_transport::server::http::Http,
     #[cfg(feature = "http")]
     pub(crate) authority: Option<Arc<dyn wharf_model::Authenticator>>,
+    #[cfg(feature = "metrics")]
+    pub(super) admin: Option<super::admin::AdminOptions>,
 }
 
 impl Server {
@@ -85,6 +87,8 @@ impl Server {
             http: wharf_transport::server::http::Http::new(),
             #[cfg(feature = "http")]
             authority: None,
+            #[cfg(feature = "metrics")]
+            admin: None,
         }
     }
 
@@ -386,7 +390,7 @@ impl Server {
         host.timer = self.timer;
         #[cfg(feature = "http")]
         let host = host.http_limits(limits.http);
-        Ok(Endpoint::new(
+        let endpoint = Endpoint::new(
             router,
             host,
             #[cfg(feature = "http")]
@@ -394,7 +398,10 @@ impl Server {
                 let host = super::http::with_remote_rate_limit(host, rates, counts);
                 wharf_transport::server::http::HttpService::new(host, http, shutdown)
             },
-        ))
+        );
+        #[cfg(feature = "metrics")]
+        let endpoint = Endpoint { admin: self.admin, ..endpoint };
+        Ok(endpoint)
     }
 
     /// [Runs](Server::run_over) the server over stdin and stdout, or the transport of the command
@@ -410,6 +417,11 @@ impl Server {
                 let this = Server { http: command_line.allow(self.http)?, ..self };
                 #[cfg(not(feature = "http"))]
                 let this = self;
+                #[cfg(feature = "metrics")]
+                let this = match command_line.admin()? {
+                    Some(address) => this.admin(address),
+                    None => this,
+                };
                 this.run_over(command_line.transport).await
             }
             None => {
@@ -443,6 +455,10 @@ impl Server {
         #[cfg(not(feature = "http"))]
         let this = self;
         let endpoint = this.build()?;
+        #[cfg(feature = "metrics")]
+        if let Some(address) = endpoint.start_admin().await? {
+            print_status(&format!("{name}: serving metrics at http://{address}/metrics"));
+        }
         // Never aborted: while the process runs, another signal must be able to end it.
         tokio::spawn(endpoint.shutdown_on_signals());
         match transport {
@@ -510,7 +526,7 @@ impl Server {
         Ok(())
     }
 
-    fn routing(mut self, change: impl FnOnce(RouterBuilder) -> RouterBuilder) -> Self {
+    pub(super) fn routing(mut self, change: impl FnOnce(RouterBuilder) -> RouterBuilder) -> Self {
         self.router = change(self.router);
         self
     }

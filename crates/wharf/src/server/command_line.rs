@@ -51,6 +51,8 @@ static OPTIONS: &[(&str, &str, &str)] = &[
     ("--tls-key", "FILE", "with --http: private key of the certificate (PEM)"),
     ("--tcp", "ADDRESS", "serve lines over TCP, such as 127.0.0.1:4000"),
     ("--unix", "PATH", "serve lines over a Unix socket"),
+    #[cfg(feature = "metrics")]
+    ("--admin", "ADDRESS", "serve metrics and health checks, such as at 127.0.0.1:9464"),
     ("--help", "", "print this help"),
 ];
 
@@ -74,6 +76,7 @@ pub(crate) struct CommandLine {
     sse: bool,
     certificate: Option<PathBuf>,
     key: Option<PathBuf>,
+    admin: Option<String>,
 }
 
 impl CommandLine {
@@ -107,6 +110,7 @@ impl CommandLine {
                 "--sse" => wanted.sse = true,
                 "--tls-cert" => wanted.certificate = Some(text("cert.pem")?.into()),
                 "--tls-key" => wanted.key = Some(text("key.pem")?.into()),
+                "--admin" => wanted.admin = Some(text("127.0.0.1:9464")?),
                 "--tcp" => wanted.transport = Transport::tcp(&text("127.0.0.1:4000")?)?,
                 "--unix" => wanted.transport = Transport::Unix(value("/tmp/server.sock")?.into()),
                 _ => return Ok(None),
@@ -121,13 +125,22 @@ impl CommandLine {
         if matches!(self.transport, Transport::Http(_)) {
             return Ok(self);
         }
-        let plain = CommandLine { transport: self.transport.clone(), ..CommandLine::default() };
+        let (transport, admin) = (self.transport.clone(), self.admin.clone());
+        let plain = CommandLine { transport, admin, ..CommandLine::default() };
         match self == plain {
             true => Ok(self),
             false => Err(RunError::new(
                 "--allow-host, --allow-origin, --trusted-proxy, --sse and --tls-… need --http",
             )),
         }
+    }
+
+    /// Returns the address of the admin listener: that of the option, or else of `WHARF_ADMIN`.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn admin(&self) -> Result<Option<SocketAddr>> {
+        let variable = || std::env::var("WHARF_ADMIN").ok().filter(|it| !it.is_empty());
+        let text = self.admin.clone().or_else(variable);
+        text.map(|text| address(&text, "127.0.0.1:9464")).transpose()
     }
 
     /// Applies the HTTP options of the command line to those of the program.

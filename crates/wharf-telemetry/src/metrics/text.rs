@@ -1,0 +1,81 @@
+//! Writes the text formats.
+
+use std::fmt::Write as _;
+
+use crate::{
+    MetricsFormat,
+    metrics::{
+        families::{METRIC_FAMILIES, MetricKind},
+        histogram::HistogramValues,
+        labels::LabelText,
+    },
+};
+
+pub(crate) struct TextWriter {
+    format: MetricsFormat,
+    out: String,
+    /// Suffix of the samples of the current family.
+    suffix: &'static str,
+}
+
+impl TextWriter {
+    pub(crate) fn new(format: MetricsFormat) -> Self {
+        TextWriter { format, out: String::new(), suffix: "" }
+    }
+
+    /// Begins the family `name` of the table.
+    pub(crate) fn family(&mut self, name: &str) {
+        let Some((_, kind, unit, help)) = METRIC_FAMILIES.iter().find(|it| it.0 == name) else {
+            debug_assert!(false, "{name} is not in the table");
+            return;
+        };
+        self.suffix = if *kind == MetricKind::Counter { "_total" } else { "" };
+        let is_open = self.format == MetricsFormat::OpenMetrics;
+        // The older format names the samples, the newer one the family.
+        let suffix = if is_open { "" } else { self.suffix };
+        let _ = writeln!(self.out, "# HELP {name}{suffix} {help}");
+        let _ = writeln!(self.out, "# TYPE {name}{suffix} {}", kind.name());
+        if is_open && !unit.is_empty() {
+            let _ = writeln!(self.out, "# UNIT {name} {unit}");
+        }
+    }
+
+    /// Writes a sample of a counter or gauge.
+    pub(crate) fn sample(&mut self, name: &str, labels: &LabelText, value: f64) {
+        let suffix = self.suffix;
+        self.line(name, suffix, &labels.0, "", value);
+    }
+
+    /// Writes the samples of a histogram. One without durations is omitted.
+    pub(crate) fn histogram(&mut self, name: &str, labels: &LabelText, values: &HistogramValues) {
+        if values.count == 0 {
+            return;
+        }
+        for (boundary, count) in &values.buckets {
+            let boundary = match self.format {
+                MetricsFormat::Prometheus => format!("le=\"{boundary}\""),
+                MetricsFormat::OpenMetrics => format!("le=\"{boundary:?}\""),
+            };
+            self.line(name, "_bucket", &labels.0, &boundary, *count as f64);
+        }
+        self.line(name, "_bucket", &labels.0, "le=\"+Inf\"", values.count as f64);
+        self.line(name, "_sum", &labels.0, "", values.seconds);
+        self.line(name, "_count", &labels.0, "", values.count as f64);
+    }
+
+    fn line(&mut self, name: &str, suffix: &str, labels: &str, more: &str, value: f64) {
+        let _ = write!(self.out, "{name}{suffix}");
+        let comma = if labels.is_empty() || more.is_empty() { "" } else { "," };
+        if !labels.is_empty() || !more.is_empty() {
+            let _ = write!(self.out, "{{{labels}{comma}{more}}}");
+        }
+        let _ = writeln!(self.out, " {value}");
+    }
+
+    pub(crate) fn finish(mut self) -> String {
+        if self.format == MetricsFormat::OpenMetrics {
+            self.out.push_str("# EOF\n");
+        }
+        self.out
+    }
+}
