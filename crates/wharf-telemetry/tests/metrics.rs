@@ -12,9 +12,9 @@ use std::{
 };
 
 use wharf_model::{
-    ActiveCall, BoxFuture, Deadlines, Error, ErrorKind, Event, Method, ObservedEvent, Observer,
-    Observers, Outbox, Outcome, Refusal, RefusalReason, Request, RequestBuilder, Service,
-    SessionEnd, TaskChange, TaskEvent, Timer, ToolResult, TransportKind, UpstreamChange,
+    ActiveCall, BoxFuture, Deadlines, Error, ErrorKind, Event, Method, ObservedEvent,
+    ObservedTransport, Observer, Observers, Outbox, Outcome, Refusal, RefusalReason, Request,
+    RequestBuilder, Service, SessionEnd, TaskChange, TaskEvent, Timer, ToolResult, UpstreamChange,
 };
 use wharf_telemetry::{METRIC_FAMILIES, Metrics, MetricsFormat};
 
@@ -92,7 +92,7 @@ impl Timer for NoTimer {
 fn call(metrics: &Metrics, method: Method, target: &str) {
     let tools = Tools(Observers::default().with(metrics.clone()));
     let mut request = RequestBuilder::new(method).target(target).build();
-    request.scope.insert(TransportKind::Stdio);
+    request.scope.insert(ObservedTransport::Stdio);
     let deadlines = Deadlines { idle: None, total: None };
     let mut call = ActiveCall::start(&tools, request, Arc::new(NoTimer), deadlines);
     let mut cx = Context::from_waker(Waker::noop());
@@ -105,7 +105,7 @@ fn filled() -> Metrics {
     for target in ["echo", "echo", "fail", "deploy \"x\"", "no such tool"] {
         call(&metrics, Method::CallTool, target);
     }
-    let (transport, elapsed) = (TransportKind::Http, Duration::from_secs(3));
+    let (transport, elapsed) = (ObservedTransport::Http, Duration::from_secs(3));
     let error = Error::new(ErrorKind::TransportError);
     let events = [
         ObservedEvent::Refused(Refusal::new(RefusalReason::ForbiddenHost, transport).status(403)),
@@ -161,7 +161,7 @@ fn a_family_is_rendered_in_both_formats() {
         error: None,
         elapsed: Duration::from_millis(1500),
     });
-    metrics.event(&ObservedEvent::Received { transport: TransportKind::Tcp, bytes: 7 });
+    metrics.event(&ObservedEvent::Received { transport: ObservedTransport::Tcp, bytes: 7 });
     let part = |format, from: &str, to: &str| {
         let text = metrics.render(format);
         let start = text.find(from).unwrap();

@@ -7,7 +7,7 @@
 pub use wharf_model::{
     CallEnd, CallErrorType, CallOutcome, CallRole, CallScope, CallStart, CallState,
     NetworkProtocolVersion, ObservedEvent, ObservedSession, Observer, Observers, Refusal,
-    RefusalReason, SessionEnd, TaskChange, TaskEvent, TraceContext, TransportKind, UpstreamChange,
+    RefusalReason, SessionEnd, TaskChange, TaskEvent, TraceContext, ObservedTransport, UpstreamChange,
 };
 #[cfg(feature = "server")]
 pub use wharf_server::Tracing;

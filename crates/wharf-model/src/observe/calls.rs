@@ -20,7 +20,7 @@ pub enum CallRole {
 /// connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum TransportKind {
+pub enum ObservedTransport {
     /// Lines over stdin and stdout.
     Stdio,
     /// Lines over TCP.
@@ -35,27 +35,27 @@ pub enum TransportKind {
     InMemory,
 }
 
-impl TransportKind {
+impl ObservedTransport {
     /// All transports.
-    pub const ALL: [TransportKind; 6] = [
-        TransportKind::Stdio,
-        TransportKind::Tcp,
-        TransportKind::Unix,
-        TransportKind::WebSocket,
-        TransportKind::Http,
-        TransportKind::InMemory,
+    pub const ALL: [ObservedTransport; 6] = [
+        ObservedTransport::Stdio,
+        ObservedTransport::Tcp,
+        ObservedTransport::Unix,
+        ObservedTransport::WebSocket,
+        ObservedTransport::Http,
+        ObservedTransport::InMemory,
     ];
 
     /// Returns the name of the transport in logs.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            TransportKind::Stdio => "stdio",
-            TransportKind::Tcp => "tcp",
-            TransportKind::Unix => "unix",
-            TransportKind::WebSocket => "websocket",
-            TransportKind::Http => "http",
-            TransportKind::InMemory => "in-memory",
+            ObservedTransport::Stdio => "stdio",
+            ObservedTransport::Tcp => "tcp",
+            ObservedTransport::Unix => "unix",
+            ObservedTransport::WebSocket => "websocket",
+            ObservedTransport::Http => "http",
+            ObservedTransport::InMemory => "in-memory",
         }
     }
 
@@ -63,10 +63,12 @@ impl TransportKind {
     #[must_use]
     pub fn network_transport(self) -> &'static str {
         match self {
-            TransportKind::Stdio => "pipe",
-            TransportKind::Tcp | TransportKind::WebSocket | TransportKind::Http => "tcp",
-            TransportKind::Unix => "unix",
-            TransportKind::InMemory => "inproc",
+            ObservedTransport::Stdio => "pipe",
+            ObservedTransport::Tcp | ObservedTransport::WebSocket | ObservedTransport::Http => {
+                "tcp"
+            }
+            ObservedTransport::Unix => "unix",
+            ObservedTransport::InMemory => "inproc",
         }
     }
 
@@ -74,8 +76,8 @@ impl TransportKind {
     #[must_use]
     pub fn network_protocol(self) -> Option<&'static str> {
         match self {
-            TransportKind::Http => Some("http"),
-            TransportKind::WebSocket => Some("websocket"),
+            ObservedTransport::Http => Some("http"),
+            ObservedTransport::WebSocket => Some("websocket"),
             _ => None,
         }
     }
@@ -179,7 +181,7 @@ impl<'a> CallStart<'a> {
 
     /// Returns the transport.
     #[must_use]
-    pub fn transport(&self) -> Option<TransportKind> {
+    pub fn transport(&self) -> Option<ObservedTransport> {
         self.request.scope.get().copied()
     }
 

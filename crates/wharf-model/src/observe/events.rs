@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use crate::{Error, RefusalReason, TransportKind};
+use crate::{Error, ObservedTransport, RefusalReason};
 
 /// Event for observers. A new event is a new variant, in a new minor version of this crate.
 #[derive(Clone, Copy, Debug)]
@@ -27,38 +27,38 @@ pub enum ObservedEvent<'a> {
     /// A connection was closed because the client did not read.
     SlowClientClosed {
         /// Transport of the connection.
-        transport: TransportKind,
+        transport: ObservedTransport,
         /// Address of the client.
         client: Option<SocketAddr>,
     },
     /// A session or connection began.
     SessionStarted {
         /// Transport of the session.
-        transport: TransportKind,
+        transport: ObservedTransport,
     },
     /// A session or connection ended.
     SessionEnded(SessionEnd<'a>),
     /// An event stream was opened.
     StreamOpened {
         /// Transport of the stream.
-        transport: TransportKind,
+        transport: ObservedTransport,
     },
     /// An event stream was closed.
     StreamClosed {
         /// Transport of the stream.
-        transport: TransportKind,
+        transport: ObservedTransport,
     },
     /// Bytes of messages were received.
     Received {
         /// Transport that received them.
-        transport: TransportKind,
+        transport: ObservedTransport,
         /// Number of bytes.
         bytes: usize,
     },
     /// Bytes of messages were sent.
     Sent {
         /// Transport that sent them.
-        transport: TransportKind,
+        transport: ObservedTransport,
         /// Number of bytes.
         bytes: usize,
     },
@@ -103,7 +103,7 @@ pub struct Refusal<'a> {
     /// Reason of the refusal.
     pub reason: RefusalReason,
     /// Transport that refused.
-    pub transport: TransportKind,
+    pub transport: ObservedTransport,
     /// HTTP status of the response.
     pub status: Option<u16>,
     /// Address of the client.
@@ -115,7 +115,7 @@ pub struct Refusal<'a> {
 impl<'a> Refusal<'a> {
     /// Creates a refusal.
     #[must_use]
-    pub fn new(reason: RefusalReason, transport: TransportKind) -> Self {
+    pub fn new(reason: RefusalReason, transport: ObservedTransport) -> Self {
         Refusal { reason, transport, status: None, client: None, detail: None }
     }
 
@@ -143,7 +143,7 @@ impl<'a> Refusal<'a> {
 #[non_exhaustive]
 pub struct SessionEnd<'a> {
     /// Transport of the session.
-    pub transport: TransportKind,
+    pub transport: ObservedTransport,
     /// Date of the protocol version, if it was negotiated.
     pub protocol_version: Option<&'a str>,
     /// Duration of the session.
@@ -155,7 +155,7 @@ pub struct SessionEnd<'a> {
 impl<'a> SessionEnd<'a> {
     /// Creates the end of a session in good order.
     #[must_use]
-    pub fn new(transport: TransportKind, elapsed: Duration) -> Self {
+    pub fn new(transport: ObservedTransport, elapsed: Duration) -> Self {
         SessionEnd { transport, protocol_version: None, elapsed, error: None }
     }
 

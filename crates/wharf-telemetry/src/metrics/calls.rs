@@ -11,7 +11,7 @@ use std::{
 use arc_swap::ArcSwap;
 use foldhash::fast::RandomState;
 use hashbrown::{Equivalent, HashMap};
-use wharf_model::{CallEnd, CallErrorType, CallRole, CallStart, Method, TransportKind};
+use wharf_model::{CallEnd, CallErrorType, CallRole, CallStart, Method, ObservedTransport};
 
 use crate::metrics::{call_labels, histogram::Histogram, labels::LabelText, text::TextWriter};
 
@@ -28,7 +28,7 @@ pub(crate) struct GroupKey<'a> {
     pub(crate) method: Method,
     /// Name of the tool, prompt or custom method.
     pub(crate) target: &'a str,
-    pub(crate) transport: Option<TransportKind>,
+    pub(crate) transport: Option<ObservedTransport>,
     pub(crate) version: &'a str,
     /// Address of the server, for calls of a client.
     pub(crate) server: &'a str,
@@ -55,7 +55,7 @@ impl Hash for GroupKey<'_> {
 struct OwnedKey {
     method: Method,
     target: Box<str>,
-    transport: Option<TransportKind>,
+    transport: Option<ObservedTransport>,
     version: Box<str>,
     server: Box<str>,
     renamed: Option<&'static str>,

@@ -10,7 +10,7 @@ use std::{
 };
 
 use wharf_model::{
-    ObservedEvent, RefusalReason, SessionEnd, TaskChange, TransportKind, UpstreamChange,
+    ObservedEvent, ObservedTransport, RefusalReason, SessionEnd, TaskChange, UpstreamChange,
 };
 
 use crate::metrics::{
@@ -43,7 +43,7 @@ pub(crate) struct Gauges {
 
 impl Gauges {
     pub(crate) fn new(boundaries: &'static [f64]) -> Self {
-        let transports = || TransportKind::ALL.iter().map(|_| AtomicI64::new(0)).collect();
+        let transports = || ObservedTransport::ALL.iter().map(|_| AtomicI64::new(0)).collect();
         Gauges {
             boundaries,
             waiting: AtomicI64::new(0),
@@ -69,7 +69,7 @@ impl Gauges {
         let add = |counter: &AtomicU64, more: u64| {
             counter.fetch_add(more, Ordering::Relaxed);
         };
-        let change = |gauges: &[AtomicI64], transport: TransportKind, more: i64| {
+        let change = |gauges: &[AtomicI64], transport: ObservedTransport, more: i64| {
             gauges[transport as usize].fetch_add(more, Ordering::Relaxed);
         };
         match *event {
@@ -151,26 +151,26 @@ impl Gauges {
         let waiting = self.waiting.load(Ordering::Relaxed) as f64;
         one("wharf_requests_in_flight", in_flight as f64, text);
         one("wharf_requests_waiting", waiting, text);
-        one("wharf_queue_rejected", get(&self.queue_rejected), text);
+        one("wharf_queue_rejected_total", get(&self.queue_rejected), text);
         transports("wharf_sessions", &self.sessions, text);
         transports("wharf_streams", &self.streams, text);
-        one("wharf_slow_clients_closed", get(&self.slow_clients), text);
+        one("wharf_slow_clients_closed_total", get(&self.slow_clients), text);
         values("wharf_tasks", &self.tasks, text);
-        one("wharf_task_takeovers", get(&self.takeovers), text);
+        one("wharf_task_takeovers_total", get(&self.takeovers), text);
         text.family("wharf_task_age_seconds");
         text.histogram("wharf_task_age_seconds", &none, &self.task_age.values());
-        text.family("wharf_rejected");
+        text.family("wharf_rejected_total");
         for (reason, count) in RefusalReason::ALL.iter().zip(&self.rejected) {
             let labels = LabelText::one("reason", reason.name());
-            text.sample("wharf_rejected", &labels, get(count));
+            text.sample("wharf_rejected_total", &labels, get(count));
         }
         histograms("wharf_store_operation_seconds", &self.store_operations, text);
         values("wharf_store_failing", &self.failing_stores, text);
         values("wharf_upstream_up", &self.upstreams, text);
-        one("wharf_upstream_restarts", get(&self.restarts), text);
-        text.family("wharf_bytes");
+        one("wharf_upstream_restarts_total", get(&self.restarts), text);
+        text.family("wharf_bytes_total");
         for (direction, bytes) in [("received", &self.received), ("sent", &self.sent)] {
-            text.sample("wharf_bytes", &LabelText::one("direction", direction), get(bytes));
+            text.sample("wharf_bytes_total", &LabelText::one("direction", direction), get(bytes));
         }
         text.family("wharf_build_info");
         let version = LabelText::one("version", env!("CARGO_PKG_VERSION"));
@@ -201,7 +201,7 @@ fn one(name: &str, value: f64, text: &mut TextWriter) {
 
 fn transports(name: &str, gauges: &[AtomicI64], text: &mut TextWriter) {
     text.family(name);
-    for (transport, gauge) in TransportKind::ALL.iter().zip(gauges) {
+    for (transport, gauge) in ObservedTransport::ALL.iter().zip(gauges) {
         let labels = LabelText::one("transport", transport.name());
         text.sample(name, &labels, gauge.load(Ordering::Relaxed) as f64);
     }

@@ -29,7 +29,7 @@ pub(crate) fn render(text: &mut TextWriter) {
     };
     let kilobytes = |key: &str| after(&status, key).map(|it| it * 1024.0);
     let started = after(&machine, "btime").zip(field(22));
-    write("process_cpu_seconds", field(14).zip(field(15)).map(|(a, b)| (a + b) / TICKS));
+    write("process_cpu_seconds_total", field(14).zip(field(15)).map(|(a, b)| (a + b) / TICKS));
     write("process_resident_memory_bytes", kilobytes("VmRSS:"));
     write("process_virtual_memory_bytes", kilobytes("VmSize:"));
     write("process_threads", after(&status, "Threads:"));

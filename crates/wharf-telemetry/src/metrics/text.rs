@@ -14,13 +14,11 @@ use crate::{
 pub(crate) struct TextWriter {
     format: MetricsFormat,
     out: String,
-    /// Suffix of the samples of the current family.
-    suffix: &'static str,
 }
 
 impl TextWriter {
     pub(crate) fn new(format: MetricsFormat) -> Self {
-        TextWriter { format, out: String::new(), suffix: "" }
+        TextWriter { format, out: String::new() }
     }
 
     /// Begins the family `name` of the table.
@@ -29,21 +27,22 @@ impl TextWriter {
             debug_assert!(false, "{name} is not in the table");
             return;
         };
-        self.suffix = if *kind == MetricKind::Counter { "_total" } else { "" };
         let is_open = self.format == MetricsFormat::OpenMetrics;
-        // The older format names the samples, the newer one the family.
-        let suffix = if is_open { "" } else { self.suffix };
-        let _ = writeln!(self.out, "# HELP {name}{suffix} {help}");
-        let _ = writeln!(self.out, "# TYPE {name}{suffix} {}", kind.name());
+        // OpenMetrics names the family, which the suffix of a counter's samples is no part of.
+        let family = match (is_open, kind) {
+            (true, MetricKind::Counter) => name.strip_suffix("_total").unwrap_or(name),
+            _ => name,
+        };
+        let _ = writeln!(self.out, "# HELP {family} {help}");
+        let _ = writeln!(self.out, "# TYPE {family} {}", kind.name());
         if is_open && !unit.is_empty() {
-            let _ = writeln!(self.out, "# UNIT {name} {unit}");
+            let _ = writeln!(self.out, "# UNIT {family} {unit}");
         }
     }
 
     /// Writes a sample of a counter or gauge.
     pub(crate) fn sample(&mut self, name: &str, labels: &LabelText, value: f64) {
-        let suffix = self.suffix;
-        self.line(name, suffix, &labels.0, "", value);
+        self.line(name, "", &labels.0, "", value);
     }
 
     /// Writes the samples of a histogram. One without durations is omitted.

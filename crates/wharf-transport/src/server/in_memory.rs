@@ -6,7 +6,7 @@ use tokio::{
     io::{DuplexStream, ReadHalf, WriteHalf, duplex, split},
     task::JoinHandle,
 };
-use wharf_model::{RequestExtensions, TransportKind};
+use wharf_model::{ObservedTransport, RequestExtensions};
 
 use crate::{ServerContext, Shutdown, server::jsonl::serve_without_write_timeout};
 
@@ -23,7 +23,7 @@ pub fn connect(
     mut scope: RequestExtensions,
     shutdown: Shutdown,
 ) -> (ClientEnd, JoinHandle<()>) {
-    scope.insert(TransportKind::InMemory);
+    scope.insert(ObservedTransport::InMemory);
     let (client, server) = duplex(BUFFER_BYTES);
     let (reader, writer) = split(server);
     let serving =

@@ -3,7 +3,7 @@
 use std::{io, net::SocketAddr, sync::Arc};
 
 use tokio::net::{TcpListener, TcpStream, ToSocketAddrs, lookup_host};
-use wharf_model::{RemoteAddress, RequestExtensions, TransportKind};
+use wharf_model::{ObservedTransport, RemoteAddress, RequestExtensions};
 
 use crate::{
     ServerContext, Shutdown,
@@ -61,7 +61,7 @@ impl SocketListener for TcpListener {
         let _ = stream.set_nodelay(true);
         let mut scope = RequestExtensions::new();
         scope.insert(RemoteAddress(address));
-        scope.insert(TransportKind::Tcp);
+        scope.insert(ObservedTransport::Tcp);
         Ok((stream, scope))
     }
 }

@@ -8,7 +8,7 @@ use std::{
 };
 
 use tokio::net::{UnixListener, UnixSocket, UnixStream};
-use wharf_model::{RequestExtensions, TransportKind};
+use wharf_model::{ObservedTransport, RequestExtensions};
 
 use crate::{
     ServerContext, Shutdown,
@@ -72,7 +72,7 @@ impl SocketListener for Socket {
     async fn accept(&self) -> io::Result<(UnixStream, RequestExtensions)> {
         let (stream, _) = self.listener.accept().await?;
         let mut scope = RequestExtensions::new();
-        scope.insert(TransportKind::Unix);
+        scope.insert(ObservedTransport::Unix);
         Ok((stream, scope))
     }
 }

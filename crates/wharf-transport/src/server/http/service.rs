@@ -14,7 +14,7 @@ use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, header, request::Parts};
 use http_body::Body;
 use tower_service::Service;
-use wharf_model::{RequestExtensions, TransportKind};
+use wharf_model::{ObservedTransport, RequestExtensions};
 use wharf_wire::Received;
 
 use crate::{
@@ -300,7 +300,7 @@ where
         Box::pin(async move {
             let mut scope = RequestExtensions::from(std::mem::take(&mut parts.extensions));
             if !endpoint.context.service.observers().is_empty() {
-                scope.insert(TransportKind::Http);
+                scope.insert(ObservedTransport::Http);
             }
             Ok(endpoint.request(&parts, scope, pin!(body)).await)
         })

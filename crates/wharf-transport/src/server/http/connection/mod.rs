@@ -30,7 +30,7 @@ use tokio::{
     time::timeout,
 };
 
-use wharf_model::{NetworkProtocolVersion, RequestExtensions, TransportKind};
+use wharf_model::{NetworkProtocolVersion, ObservedTransport, RequestExtensions};
 
 use crate::server::http::{
     HttpLimits, HttpService,
@@ -196,7 +196,7 @@ async fn serve_http1<S>(
     let (slot, state) = (slot_guard.slot().clone(), Http1State::default());
     slot.set_activity(ConnectionActivity::Http1(state.clone()));
     scope.insert(slot);
-    scope.insert(TransportKind::Http);
+    scope.insert(ObservedTransport::Http);
     scope.insert(NetworkProtocolVersion("1.1"));
     let scope = scope.shared();
     let timeouts = IoTimeouts { head: Some((limits.head, state.clone())), write: limits.write };
@@ -229,7 +229,7 @@ async fn serve_http2<S>(
         (slot_guard.slot().clone(), Http1State::default(), Http2Streams::new(limits.write));
     slot.set_activity(ConnectionActivity::Http2(streams.observer()));
     scope.insert(slot);
-    scope.insert(TransportKind::Http);
+    scope.insert(ObservedTransport::Http);
     scope.insert(NetworkProtocolVersion("2"));
     let scope = scope.shared();
     // `Http2Streams` closes idle HTTP/2 connections, so there is no timeout for the next head.
