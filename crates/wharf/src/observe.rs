@@ -6,8 +6,8 @@
 
 pub use wharf_model::{
     CallEnd, CallErrorType, CallOutcome, CallRole, CallScope, CallStart, CallState,
-    NetworkProtocolVersion, ObservedEvent, ObservedSession, Observer, Observers, Refusal,
-    RefusalReason, SessionEnd, TaskChange, TaskEvent, TraceContext, ObservedTransport, UpstreamChange,
+    NetworkProtocolVersion, ObservedEvent, ObservedSession, ObservedTransport, Observer, Observers,
+    Refusal, RefusalReason, SessionEnd, TaskChange, TaskEvent, TraceContext, UpstreamChange,
 };
 #[cfg(feature = "server")]
 pub use wharf_server::Tracing;

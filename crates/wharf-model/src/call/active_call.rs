@@ -238,7 +238,7 @@ impl ActiveCall {
     }
 
     fn report_end(&mut self, outcome: CallOutcome<'_>) {
-        if let Some(observed) = self.observed.take() {
+        if let Some(mut observed) = self.observed.take() {
             observed.end(outcome);
         }
     }
@@ -330,7 +330,7 @@ fn panicked(
     observed: &mut Option<Box<ObservedCall>>,
     payload: Box<dyn Any + Send>,
 ) -> Outcome {
-    if let Some(observed) = observed.take() {
+    if let Some(mut observed) = observed.take() {
         observed.end(CallOutcome::Panicked(panic_text(&*payload)));
     }
     // The payload's destructor may panic too.

@@ -110,7 +110,7 @@ impl ObservedCall {
     }
 
     /// Reports the end of the call.
-    pub(crate) fn end(mut self: Box<Self>, outcome: CallOutcome<'_>) {
+    pub(crate) fn end(&mut self, outcome: CallOutcome<'_>) {
         let elapsed = self.started.elapsed();
         let end = CallEnd { method: self.method, protocol: self.protocol, elapsed, outcome };
         self.first.end(&end);

@@ -95,12 +95,15 @@ pub(crate) struct CallTable {
     series: AtomicUsize,
 }
 
+/// Failed calls of one class and error code.
+type FailedCalls = (CallErrorType, Option<i32>, Arc<Histogram>);
+
 /// Calls with the same labels, apart from those of the outcome.
 #[derive(Debug)]
 struct CallGroup {
     labels: LabelText,
     succeeded: Histogram,
-    failed: Mutex<Vec<(CallErrorType, Option<i32>, Arc<Histogram>)>>,
+    failed: Mutex<Vec<FailedCalls>>,
 }
 
 impl CallGroup {
