@@ -2,6 +2,7 @@
 
 use std::{
     io::{self, Write},
+    net::SocketAddr,
     path::PathBuf,
 };
 
@@ -52,6 +53,9 @@ pub(crate) struct Serve {
     /// Private key of the certificate (PEM)
     #[arg(long, requires_all = ["http", "tls_cert"], value_name = "FILE")]
     tls_key: Option<PathBuf>,
+    /// Serve metrics and health checks for operators at this address, such as 127.0.0.1:9464
+    #[arg(long, value_name = "ADDRESS")]
+    admin: Option<SocketAddr>,
     #[command(flatten)]
     stored: StoreOptions,
 }
@@ -88,6 +92,10 @@ impl Serve {
     async fn serve(self, server: Server) -> wharf::Result<()> {
         let http = self.options()?;
         let kept = self.stored.told();
+        let server = match self.admin {
+            Some(address) => server.admin(address),
+            None => server,
+        };
         let (transport, how_to_connect) = match (self.http, self.tcp, self.unix) {
             (Some(address), ..) => (Transport::http(&address)?, HTTP.to_owned()),
             (_, Some(address), _) => (Transport::tcp(&address)?, LINES.to_owned()),
