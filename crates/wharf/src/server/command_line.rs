@@ -248,6 +248,16 @@ mod tests {
         );
     }
 
+    #[cfg(feature = "metrics")]
+    #[test]
+    fn the_admin_listener_goes_with_every_transport() {
+        for line in ["--admin 127.0.0.1:9464", "--tcp 127.0.0.1:4000 --admin=127.0.0.1:9464"] {
+            let address = parse(line).unwrap().unwrap().admin().unwrap();
+            assert_eq!(address, Some(([127, 0, 0, 1], 9464).into()), "{line}");
+        }
+        assert!(parse("--admin here").unwrap().unwrap().admin().is_err());
+    }
+
     #[cfg(feature = "http")]
     #[test]
     fn http_options_follow_the_address() {
