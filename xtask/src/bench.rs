@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::files::read;
 use crate::foreign;
-use crate::redis;
+use crate::packages;
 use crate::workspace::{Workspace, run as run_program};
 
 /// Server programs of the package `bench`, each with the feature that builds it.
@@ -40,7 +40,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<(), String> {
 fn build_servers(workspace: &Workspace, args: &[String]) -> Result<(), String> {
     let value = |option: &str| args.windows(2).find(|pair| pair[0] == option).map(|pair| &pair[1]);
     if value("--only").is_some_and(|only| only.starts_with("tasks")) {
-        redis::install(workspace)?;
+        packages::install(workspace)?;
         return build(workspace, TASK_SERVER);
     }
     if value("--only").is_some_and(|only| only.starts_with("schema")) {

@@ -7,7 +7,7 @@ mod files;
 mod foreign;
 mod fuzz;
 mod node;
-mod redis;
+mod packages;
 mod sqlite;
 mod stage;
 mod tests;
@@ -36,6 +36,7 @@ const TASKS: &[Task] = &[
             stage::CLIPPY,
             stage::FOREIGN,
             stage::REDIS,
+            stage::PROMETHEUS,
             stage::TEST_BUILD,
             stage::TESTS,
             stage::DOC_TESTS,
@@ -66,6 +67,11 @@ const TASKS: &[Task] = &[
         name: "redis",
         about: "installs redis-server for the tests of stores, if it is missing",
         stages: &[stage::REDIS],
+    },
+    Task {
+        name: "prometheus",
+        about: "installs prometheus for the tests of metrics, if it is missing",
+        stages: &[stage::PROMETHEUS],
     },
     Task {
         name: "sqlite",

@@ -7,7 +7,7 @@ use crate::conformance;
 use crate::features;
 use crate::foreign;
 use crate::fuzz;
-use crate::redis;
+use crate::packages;
 use crate::sqlite;
 use crate::tests;
 use crate::tidy;
@@ -53,8 +53,14 @@ pub(crate) const FOREIGN: Stage = Stage {
 
 pub(crate) const REDIS: Stage = Stage {
     name: "redis",
-    run: redis::install,
+    run: packages::install,
     advice: "install Redis 6 or newer, so that `redis-server` is on the PATH, then run `cargo xtask redis`",
+};
+
+pub(crate) const PROMETHEUS: Stage = Stage {
+    name: "prometheus",
+    run: packages::install_prometheus,
+    advice: "install Prometheus, so that `prometheus` and `promtool` are on the PATH, then run `cargo xtask prometheus`",
 };
 
 pub(crate) const SQLITE: Stage = Stage {

@@ -9,9 +9,10 @@ use std::{
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{json, value::RawValue};
 use wharf_model::{
-    Completion, CompletionRef, CustomNotification, Error, ErrorKind, LogLevel, Method, Peer,
-    PromptInfo, PromptResult, ReadResult, ResourceInfo, ServerCapabilities, Service,
-    SubscriptionFilter, TASKS_EXTENSION, Task, TemplateInfo, Timer, ToolInfo, ToolResult,
+    ActiveCall, ClientObservation, Completion, CompletionRef, CustomNotification, Deadlines, Error,
+    ErrorKind, LogLevel, Method, Observers, Peer, PromptInfo, PromptResult, ReadResult, Request,
+    ResourceInfo, ServerCapabilities, Service, SubscriptionFilter, TASKS_EXTENSION, Task,
+    TemplateInfo, Timer, ToolInfo, ToolResult,
 };
 
 use crate::{
@@ -54,6 +55,9 @@ struct ClientState {
     log_level: Mutex<Option<LogLevel>>,
     server_state: Arc<ServerState>,
     pending_cancels: PendingCancels,
+    observers: Observers,
+    /// Address of the server, for observers.
+    server: Option<String>,
 }
 
 impl ClientHandle {
@@ -64,6 +68,19 @@ impl ClientHandle {
         timer: Arc<dyn Timer>,
         options: CallOptions,
         handler: Arc<dyn ClientHandler>,
+    ) -> ClientHandle {
+        ClientHandle::observed(transport, timer, options, handler, Observers::default(), None)
+    }
+
+    /// Creates a handle whose requests are reported to `observers`, with the address of the server.
+    #[must_use]
+    pub fn observed(
+        transport: Arc<dyn ClientTransport>,
+        timer: Arc<dyn Timer>,
+        options: CallOptions,
+        handler: Arc<dyn ClientHandler>,
+        observers: Observers,
+        server: Option<String>,
     ) -> ClientHandle {
         let server_state = ServerState::new(options.cache, handler.clone());
         let listener: Arc<dyn crate::NotificationListener> = server_state.clone();
@@ -84,7 +101,29 @@ impl ClientHandle {
             log_level,
             server_state,
             pending_cancels,
+            observers,
+            server,
         }))
+    }
+
+    /// Starts a request on `service`, and reports it to the observers.
+    pub(crate) fn start_request(
+        &self,
+        service: &dyn Service,
+        request: Request,
+        deadlines: Deadlines,
+    ) -> ActiveCall {
+        let timer = self.timer().clone();
+        if self.0.observers.is_empty() {
+            return ActiveCall::start(service, request, timer, deadlines);
+        }
+        let about = self.about();
+        let client = ClientObservation {
+            observers: &self.0.observers,
+            server: self.0.server.as_deref(),
+            protocol_version: Some(&*about.revision).filter(|date| !date.is_empty()),
+        };
+        ActiveCall::start_for_client(service, request, timer, deadlines, client)
     }
 
     /// The server's name, version, capabilities and protocol revision.

@@ -9,9 +9,9 @@ use std::{
 
 use serde_json::{Value, json, value::RawValue};
 use wharf_model::{
-    BoxFuture, Deadlines, Direction, Error, Implementation, InputRequired, Method, Outbox, Outcome,
-    Reply, Request, RequestBuilder, RequestExtensions, Service, Task, TaskRequest, Timer,
-    ToolResult, Trusted,
+    BoxFuture, Deadlines, Direction, Error, Implementation, InputRequired, Method, Observers,
+    Outbox, Outcome, Reply, Request, RequestBuilder, RequestExtensions, Service, Task, TaskRequest,
+    Timer, ToolResult, Trusted,
 };
 
 use crate::{
@@ -87,6 +87,14 @@ impl Service for InProcessTransport {
             Method::CallTool => Box::pin(async move { as_result(call.await) }),
             _ => call,
         }
+    }
+
+    fn observers(&self) -> &Observers {
+        self.service.observers()
+    }
+
+    fn has_target(&self, request: &Request) -> bool {
+        self.service.has_target(request)
     }
 }
 

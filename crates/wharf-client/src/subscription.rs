@@ -63,8 +63,7 @@ impl Subscription {
         // The caller decides how long the subscription lasts.
         let deadlines = Deadlines { idle: None, total: None };
         let transport = caller.transport();
-        let active_call =
-            ActiveCall::start(&*transport, request, caller.timer().clone(), deadlines).for_caller();
+        let active_call = caller.start_request(&*transport, request, deadlines).for_caller();
         let (active_call, server_state) = (Some(active_call), caller.server_state().clone());
         let listener_gets_custom = transport.has_listeners();
         let mut subscription = Subscription {

@@ -24,6 +24,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod builder;
+mod call_tracing;
 mod context;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
@@ -74,10 +75,10 @@ pub use crate::{
 };
 pub use crate::{
     builder::{Part, PromptFn, ResourceFn, RouterBuilder, ToolFn},
+    call_tracing::Tracing,
     limits::{CallLimits, Rates},
     middleware::{
-        Concurrency, Middleware, Next, PanicGuard, RateKey, RateLimit, Timeout, Tracing, from_fn,
-        layered,
+        Concurrency, Middleware, Next, PanicGuard, RateKey, RateLimit, Timeout, from_fn, layered,
     },
     router::Router,
     tasks::{SpawnedTask, TaskMode, TaskOptions},

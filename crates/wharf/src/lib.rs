@@ -31,7 +31,7 @@
 //! - [`Client`] calls any server, over any transport.
 //!
 //! The root has what most programs name. The rest is in modules: [`server`], [`http`],
-//! [`middleware`], [`tasks`], [`store`], [`auth`], [`client`], [`testing`], and [`model`] with the
+//! [`middleware`], [`observe`], [`tasks`], [`store`], [`auth`], [`client`], [`testing`], and [`model`] with the
 //! types of the protocol.
 //!
 //! # Features
@@ -43,6 +43,7 @@
 //! | `client` | [`Client`] |
 //! | `auth` | authorization of callers at servers, and of clients at servers |
 //! | `oauth-proxy` | authorization server in front of an identity provider without client registration |
+//! | `metrics` (default) | [`Metrics`](observe::Metrics) and the admin listener, [`Server::admin`] |
 //! | `axum`, `tower` | mounting in an axum application; tower layers as middleware |
 //! | `websocket`, `tls` | WebSocket; HTTPS |
 //! | `sqlite`, `redis`, `redis-tls` | stores that outlive the process, or are shared by many |
@@ -61,6 +62,7 @@ pub mod http;
 #[cfg(feature = "server")]
 pub mod middleware;
 pub mod model;
+pub mod observe;
 pub mod prelude;
 mod protocol_version;
 mod run_error;

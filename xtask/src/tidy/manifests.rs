@@ -3,7 +3,7 @@
 use super::repository::{Repository, TextFile};
 
 /// Crates, each with those of the workspace that it may depend on outside of tests.
-const DEPENDENCIES: [(&str, &[&str]); 12] = [
+const DEPENDENCIES: [(&str, &[&str]); 13] = [
     ("wharf-model", &[]),
     ("wharf-macros", &[]),
     ("wharf-schema", &["wharf-model"]),
@@ -11,6 +11,7 @@ const DEPENDENCIES: [(&str, &[&str]); 12] = [
     ("wharf-connect", &["wharf-model"]),
     ("wharf-store", &["wharf-connect", "wharf-model"]),
     ("wharf-auth", &["wharf-connect", "wharf-model"]),
+    ("wharf-telemetry", &["wharf-model"]),
     ("wharf-client", &["wharf-model", "wharf-schema"]),
     ("wharf-server", &["wharf-model", "wharf-schema", "wharf-store"]),
     ("wharf-transport", &["wharf-client", "wharf-connect", "wharf-model", "wharf-wire"]),
@@ -24,6 +25,7 @@ const DEPENDENCIES: [(&str, &[&str]); 12] = [
             "wharf-model",
             "wharf-server",
             "wharf-store",
+            "wharf-telemetry",
             "wharf-transport",
             "wharf-wire",
         ],

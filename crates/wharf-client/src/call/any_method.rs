@@ -6,11 +6,11 @@ use std::{
 };
 
 use serde_json::value::RawValue;
-use wharf_model::{BoxFuture, Error, Method, Outbox, Outcome, Reply, Request, Service};
+use wharf_model::{BoxFuture, Error, Outbox, Outcome, Reply, Request, RequestBuilder, Service};
 
 use crate::{
     ClientHandle,
-    call::{builder::CallHooks, request::CallSpec, result::unexpected, run},
+    call::{builder::CallHooks, result::unexpected, run},
 };
 
 pub(crate) async fn ask(
@@ -21,10 +21,14 @@ pub(crate) async fn ask(
     idle: Duration,
 ) -> Result<Box<RawValue>, Error> {
     let params = params.map(RawValue::from_string).transpose().map_err(Error::invalid_params)?;
-    let raw = RawRequest { caller: caller.clone(), method, params, result: ResultSlot::default() };
-    // An active call carries only requests of known methods: any of
-    // them will do.
-    let stand_in = CallSpec::new(Method::Discover).build(None);
+    let raw = RawRequest {
+        caller: caller.clone(),
+        method: method.clone(),
+        params,
+        result: ResultSlot::default(),
+    };
+    // The service sends the parameters: an active call has no request with any of them.
+    let stand_in = RequestBuilder::custom(&method).build();
     match run::send_request(caller, &raw, stand_in, &mut hooks, idle).await.0 {
         Outcome::Failed(error) => Err(*error),
         _ => {

@@ -3,8 +3,8 @@
 use std::{future::poll_fn, sync::Arc, time::Duration};
 
 use wharf_model::{
-    ActiveCall, Deadlines, Error, ErrorKind, InputMode, Method, Outcome, Reply, Request, Service,
-    Task, TaskRequest, TaskSupport, ToolInfo, ToolResult,
+    Deadlines, Error, ErrorKind, InputMode, Method, Outcome, Reply, Request, Service, Task,
+    TaskRequest, TaskSupport, ToolInfo, ToolResult,
 };
 
 use crate::{
@@ -282,7 +282,7 @@ pub(crate) async fn send_request(
 ) -> (Outcome, bool) {
     // The total timeout applies to the whole call, around all of its requests.
     let deadlines = Deadlines { idle: Some(idle), total: None };
-    let active_call = ActiveCall::start(service, request, caller.timer().clone(), deadlines);
+    let active_call = caller.start_request(service, request, deadlines);
     let (mut attempt, mut events) =
         (RequestAttempt::new(active_call.for_caller()), CallerEvents { caller, hooks });
     let (outcome, input_requested) = poll_fn(|cx| attempt.poll_end(&mut events, cx)).await;

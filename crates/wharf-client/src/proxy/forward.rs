@@ -54,6 +54,13 @@ impl Service for ProxyService {
             outcome
         })
     }
+
+    fn has_target(&self, request: &Request) -> bool {
+        match request.method {
+            Method::CallTool => self.caller.server_state().tool(&request.target()).is_some(),
+            _ => request.target().is_empty(),
+        }
+    }
 }
 
 impl ProxyService {

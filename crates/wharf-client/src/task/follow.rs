@@ -9,8 +9,8 @@ use std::{
 
 use serde_json::Value;
 use wharf_model::{
-    ActiveCall, BoxFuture, ClientRequest, Deadlines, Error, ErrorKind, InputMode, Method, Outcome,
-    Reply, Task, TaskRequest, TaskState, ToolResult,
+    BoxFuture, ClientRequest, Deadlines, Error, ErrorKind, InputMode, Method, Outcome, Reply, Task,
+    TaskRequest, TaskState, ToolResult,
 };
 
 use super::{TaskDialect, TaskPoller};
@@ -304,8 +304,7 @@ pub(crate) fn start_fetch(
     request.asks = InputMode::Deliver;
     request.tasking = TaskRequest::Welcome;
     let deadlines = Deadlines { idle, total: None };
-    let active_call =
-        ActiveCall::start(&*caller.transport(), request, caller.timer().clone(), deadlines);
+    let active_call = caller.start_request(&*caller.transport(), request, deadlines);
     RequestAttempt::new(active_call.for_caller())
 }
 

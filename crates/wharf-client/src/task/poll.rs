@@ -257,7 +257,7 @@ fn listen(caller: &ClientHandle, id: &str) -> ActiveCall {
     }));
     request.tasking = TaskRequest::Welcome;
     let no_limits = Deadlines { idle: None, total: None };
-    ActiveCall::start(&*caller.transport(), request, caller.timer().clone(), no_limits).for_caller()
+    caller.start_request(&*caller.transport(), request, no_limits).for_caller()
 }
 
 /// Adds the id of a task that cannot be reached to the error.

@@ -10,8 +10,10 @@ use std::{
 };
 
 use crate::{
-    BoxFuture, ClientRequest, ClientRequestId, Deadlines, Error, ErrorKind, Message, Method,
-    Notification, Outbox, Outcome, Request, ResponseSender, Service, Timer, ToolResult,
+    BoxFuture, CallOutcome, ClientObservation, ClientRequest, ClientRequestId, Deadlines, Error,
+    ErrorKind, Message, Method, Notification, Outbox, Outcome, Request, ResponseSender, Service,
+    Timer, ToolResult,
+    observe::active::{ObservedCall, panic_text},
 };
 
 /// Next event of a call.
@@ -43,6 +45,7 @@ pub struct ActiveCall {
     limit: Option<Duration>,
     /// Form in which a timeout is reported.
     timeout_report: TimeoutReport,
+    observed: Option<Box<ObservedCall>>,
 }
 
 #[derive(Clone, Copy)]
@@ -124,15 +127,43 @@ impl ActiveCall {
         timer: Arc<dyn Timer>,
         deadlines: Deadlines,
     ) -> Self {
+        let observed = ObservedCall::start(service, &request, None);
+        ActiveCall::begin(service, request, timer, deadlines, observed)
+    }
+
+    /// Starts the call of a client, which reports it to the client's observers, too.
+    #[must_use]
+    pub fn start_for_client(
+        service: &dyn Service,
+        request: Request,
+        timer: Arc<dyn Timer>,
+        deadlines: Deadlines,
+        client: ClientObservation<'_>,
+    ) -> Self {
+        let observed = ObservedCall::start(service, &request, Some(client));
+        ActiveCall::begin(service, request, timer, deadlines, observed)
+    }
+
+    fn begin(
+        service: &dyn Service,
+        request: Request,
+        timer: Arc<dyn Timer>,
+        deadlines: Deadlines,
+        mut observed: Option<Box<ObservedCall>>,
+    ) -> Self {
         let method = request.method;
         let outbox = Outbox::new(timer, deadlines);
-        let (call, outcome) =
-            match catch_unwind(AssertUnwindSafe(|| service.call(request, outbox.clone()))) {
-                Ok(call) => (Some(call), None),
-                Err(payload) => (None, Some(panicked(method, &*payload))),
-            };
+        let handle = outbox.clone();
+        let begun = within(&mut observed, || {
+            catch_unwind(AssertUnwindSafe(|| service.call(request, handle)))
+        });
+        let (call, outcome) = match begun {
+            Ok(call) => (Some(call), None),
+            Err(payload) => (None, Some(panicked(method, &mut observed, payload))),
+        };
         let (limit, timeout_report) = (deadlines.total, TimeoutReport::Model);
-        ActiveCall { method, call, outbox, outcome, clock: None, limit, timeout_report }
+        let clock = None;
+        ActiveCall { method, call, outbox, outcome, clock, limit, timeout_report, observed }
     }
 
     /// Extends the upper limit to `limit` from the start of the call. It never shortens it.
@@ -173,6 +204,7 @@ impl ActiveCall {
         }
         if let Some(outcome) = self.outcome.take() {
             self.outbox.close();
+            self.report_end(CallOutcome::Returned(&outcome));
             return Poll::Ready(Event::Done(outcome));
         }
         self.outbox.register(cx.waker());
@@ -185,10 +217,15 @@ impl ActiveCall {
 
     fn poll_call(&mut self, cx: &mut Context<'_>) {
         let Some(call) = &mut self.call else { return };
-        match catch_unwind(AssertUnwindSafe(|| call.as_mut().poll(cx))) {
+        let polled = within(&mut self.observed, || {
+            catch_unwind(AssertUnwindSafe(|| call.as_mut().poll(cx)))
+        });
+        match polled {
             Ok(Poll::Pending) => return,
             Ok(Poll::Ready(outcome)) => self.outcome = Some(outcome),
-            Err(payload) => self.outcome = Some(panicked(self.method, &*payload)),
+            Err(payload) => {
+                self.outcome = Some(panicked(self.method, &mut self.observed, payload));
+            }
         }
         self.drop_call();
     }
@@ -196,7 +233,13 @@ impl ActiveCall {
     /// Drops the handler's future; its destructors may panic too.
     fn drop_call(&mut self) {
         if let Some(call) = self.call.take() {
-            let _ = catch_unwind(AssertUnwindSafe(|| drop(call)));
+            let _ = within(&mut self.observed, || catch_unwind(AssertUnwindSafe(|| drop(call))));
+        }
+    }
+
+    fn report_end(&mut self, outcome: CallOutcome<'_>) {
+        if let Some(mut observed) = self.observed.take() {
+            observed.end(outcome);
         }
     }
 
@@ -231,6 +274,7 @@ impl ActiveCall {
     fn time_out(&mut self) -> Poll<Event> {
         self.drop_call();
         self.outbox.close();
+        self.report_end(CallOutcome::TimedOut);
         Poll::Ready(Event::Done(match (self.method, self.timeout_report) {
             (Method::CallTool, TimeoutReport::Model) => {
                 ToolResult::error(ErrorKind::ToolTimeout.message()).into()
@@ -244,6 +288,7 @@ impl Drop for ActiveCall {
     fn drop(&mut self) {
         self.drop_call();
         self.outbox.close();
+        self.report_end(CallOutcome::Cancelled);
     }
 }
 
@@ -253,14 +298,47 @@ impl fmt::Debug for ActiveCall {
     }
 }
 
-/// Returns the outcome of a panic. Its text is only logged: it may contain confidential data.
+/// Runs a part of the call within the scopes of its observers.
+#[inline]
+fn within<T>(observed: &mut Option<Box<ObservedCall>>, run: impl FnOnce() -> T) -> T {
+    match observed {
+        None => run(),
+        Some(observed) => run_observed(observed, run),
+    }
+}
+
 #[cold]
-fn panicked(method: Method, payload: &(dyn Any + Send)) -> Outcome {
-    let text = payload.downcast_ref::<&str>().copied();
-    let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
-    let panic: String = text.unwrap_or("panic without a message").chars().take(256).collect();
-    // Middleware that logs panics catches them before. Debug format, because the text could forge lines.
-    tracing::error!(method = method.name(), ?panic, "call panicked");
+fn run_observed<T>(observed: &mut ObservedCall, run: impl FnOnce() -> T) -> T {
+    let (mut run, mut result) = (Some(run), None);
+    observed.run(&mut || {
+        if let Some(run) = run.take() {
+            result = Some(run());
+        }
+    });
+    // A scope must run its poll. One that did not cannot keep the call from running.
+    match (result, run) {
+        (Some(result), _) => result,
+        (None, Some(run)) => run(),
+        (None, None) => unreachable!("the poll ran"),
+    }
+}
+
+/// Returns the outcome of a panic. Its text is only for observers: it may contain confidential data.
+#[cold]
+fn panicked(
+    method: Method,
+    observed: &mut Option<Box<ObservedCall>>,
+    payload: Box<dyn Any + Send>,
+) -> Outcome {
+    match observed.take() {
+        Some(mut observed) => observed.end(CallOutcome::Panicked(panic_text(&*payload))),
+        // Debug format, because the text could forge lines.
+        None => {
+            tracing::error!(method = method.name(), panic = ?panic_text(&*payload), "call panicked")
+        }
+    }
+    // The payload's destructor may panic too.
+    let _ = catch_unwind(AssertUnwindSafe(|| drop(payload)));
     match method {
         Method::CallTool => ToolResult::error(ErrorKind::ToolPanicked.message()).into(),
         _ => Error::new(ErrorKind::InternalError).into(),

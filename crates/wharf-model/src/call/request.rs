@@ -19,7 +19,8 @@ use serde_json::value::RawValue;
 
 use crate::{
     ChangeVersion, ClientCapabilities, HeaderParams, Implementation, InputMode,
-    LiveSubscriptionFilter, LogLevel, Method, Principal, RequestExtensions, TaskRequest,
+    LiveSubscriptionFilter, LogLevel, Method, Principal, ProtocolInfo, RequestExtensions,
+    TaskRequest,
 };
 
 /// Position of a JSON value in a message. The default is an absent value.
@@ -58,6 +59,8 @@ impl Span {
 /// Positions of the parts of a request. Each span covers one complete JSON value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Parts {
+    /// `id` of the JSON-RPC request, for observers.
+    pub id: Span,
     /// `params`.
     pub params: Span,
     /// `params.name` or `params.uri`: the method's mirrored field. For a custom method, its name.
@@ -181,6 +184,8 @@ pub struct Envelope {
     pub tasking: TaskRequest,
     /// `Mcp-Param-*` headers; `None` if the call came without headers.
     pub mirrored: Option<HeaderParams>,
+    /// Protocol version of the request, for observers; `None` for a call within the process.
+    pub protocol: Option<&'static ProtocolInfo>,
     /// Typed extensions from transports and middleware.
     pub scope: RequestExtensions,
     peer: Option<Arc<Peer>>,
@@ -202,6 +207,7 @@ impl Request {
             since: None,
             tasking: TaskRequest::default(),
             mirrored: None,
+            protocol: None,
             scope: RequestExtensions::new(),
             peer: None,
             body,

@@ -7,7 +7,7 @@ use std::{
     time::{Instant, SystemTime},
 };
 
-use crate::{ChangeVersion, Outbox, Outcome, Request};
+use crate::{ChangeVersion, Observers, Outbox, Outcome, Request, observe::NO_OBSERVERS};
 
 /// Owned future on the heap.
 pub type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send + 'static>>;
@@ -41,6 +41,19 @@ pub trait Service: Send + Sync + 'static {
     fn change_version(&self) -> Option<ChangeVersion> {
         None
     }
+
+    /// Returns the observers of the service's calls; none by default. A service around another one returns those
+    /// of the inner service.
+    fn observers(&self) -> &Observers {
+        &NO_OBSERVERS
+    }
+
+    /// Returns whether the service has the target of the request: its tool, prompt, resource or custom method.
+    /// Observers use it, so that names which callers invent do not become metrics.
+    fn has_target(&self, request: &Request) -> bool {
+        let _ = request;
+        false
+    }
 }
 
 impl<S: Service + ?Sized> Service for Arc<S> {
@@ -50,6 +63,14 @@ impl<S: Service + ?Sized> Service for Arc<S> {
 
     fn change_version(&self) -> Option<ChangeVersion> {
         (**self).change_version()
+    }
+
+    fn observers(&self) -> &Observers {
+        (**self).observers()
+    }
+
+    fn has_target(&self, request: &Request) -> bool {
+        (**self).has_target(request)
     }
 }
 

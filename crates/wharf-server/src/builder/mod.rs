@@ -12,7 +12,8 @@ use std::{
 
 use arc_swap::ArcSwap;
 use wharf_model::{
-    CacheHint, Meta, Method, NonceStore, ServerCapabilities, Service, Sharing, StateCipher, Stores,
+    CacheHint, Meta, Method, NonceStore, Observer, Observers, ServerCapabilities, Service, Sharing,
+    StateCipher, Stores,
 };
 use wharf_store::MemoryNonces;
 
@@ -39,8 +40,9 @@ use crate::{
     },
 };
 use crate::{
+    call_tracing::Tracing,
     limits::CallLimits,
-    middleware::{Middleware, RateLimit, Tracing},
+    middleware::{Middleware, RateLimit},
     router::Router,
     tasks::TaskOptions,
 };
@@ -146,6 +148,7 @@ pub struct RouterBuilder {
     access: Option<Box<dyn Access>>,
     layers: Vec<Box<dyn Middleware>>,
     is_traced: bool,
+    observers: Observers,
     seal: Option<Arc<dyn StateCipher>>,
     nonces: Option<Arc<dyn NonceStore>>,
     cache: CacheHint,
@@ -173,6 +176,7 @@ impl RouterBuilder {
             access: None,
             layers: Vec::new(),
             is_traced: false,
+            observers: Observers::default(),
             seal: None,
             nonces: None,
             cache: CacheHint::public(0),
@@ -308,11 +312,26 @@ impl RouterBuilder {
         self
     }
 
-    /// Adds middleware; the first one added is the outermost. [`Tracing`] is added around all others if it is not
-    /// among them, so that the log has every internal error and panic.
-    pub fn layer<M: Middleware>(mut self, layer: M) -> Self {
-        self.is_traced |= TypeId::of::<M>() == TypeId::of::<Tracing>();
+    /// Adds middleware; the first one added is the outermost.
+    pub fn layer(mut self, layer: impl Middleware) -> Self {
         self.layers.push(Box::new(layer));
+        self
+    }
+
+    /// Adds an observer, which receives the start and the end of every call, and the events of the
+    /// server. [`Tracing`] is added if it is not among them, so that the log has every internal error and panic.
+    ///
+    /// ```
+    /// # mod wharf { pub use {wharf_model::*, wharf_server::*}; pub mod server { pub use super::*; } }
+    /// use wharf::{Tracing, server::Router};
+    ///
+    /// let router = Router::builder().observe(Tracing).build()?;
+    /// # let _ = router;
+    /// # Ok::<(), wharf::server::BuildError>(())
+    /// ```
+    pub fn observe<O: Observer>(mut self, observer: O) -> Self {
+        self.is_traced |= TypeId::of::<O>() == TypeId::of::<Tracing>();
+        self.observers = self.observers.with(observer);
         self
     }
 
@@ -370,10 +389,10 @@ impl RouterBuilder {
         let seal = self.take_cipher();
         let stores = self.take_stores(&*seal);
         self.problems.or(())?;
-        let mut layers = self.layers;
         if !self.is_traced {
-            layers.insert(0, Box::new(Tracing));
+            self.observers = self.observers.with(Tracing);
         }
+        let mut layers = self.layers;
         if let Some(rates) = self.limits.rates {
             let limit = RateLimit::new(rates);
             let limit = match &stores {
@@ -406,11 +425,15 @@ impl RouterBuilder {
             methods,
             subscription_table: SubscriptionTable::new(self.limits.subscriptions),
             subscription_limits: SubscriptionLimits::new(&self.limits),
-            call_limit: ConcurrencyLimit::new(self.limits.concurrent, self.limits.queue),
+            call_limit: Arc::new(
+                ConcurrencyLimit::new(self.limits.concurrent, self.limits.queue)
+                    .observed(self.observers.clone()),
+            ),
             blocking: BlockingPool::new(self.limits.blocking),
             tasks,
             stores,
             catalog: ArcSwap::from_pointee(description.catalog(lists, self.cache)),
+            observers: self.observers,
             description,
             writing: Mutex::new(next),
             limits: self.limits,

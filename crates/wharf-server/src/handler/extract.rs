@@ -12,9 +12,9 @@ use schemars::JsonSchema;
 use wharf_model::{CompletionRequest, Error, ErrorKind, Outbox, Principal, Request};
 
 use crate::{
+    call_tracing::{method_name, printable},
     context::Ctx,
     handler::string_args::StringArg,
-    middleware::{printable, trace::method_name},
     primitives::resource::ReadMetadata,
     router::state::ServerState,
     schema,

@@ -22,7 +22,7 @@ impl Concurrency {
     /// overloaded.
     #[must_use]
     pub fn new(calls: usize, queue: usize) -> Self {
-        Concurrency { call_limit: ConcurrencyLimit::new(calls, queue) }
+        Concurrency { call_limit: Arc::new(ConcurrencyLimit::new(calls, queue)) }
     }
 }
 

@@ -7,11 +7,10 @@ mod rate_limit;
 mod timeout;
 #[cfg(feature = "tower")]
 mod tower;
-pub(crate) mod trace;
 
 use std::{fmt, sync::Arc};
 
-use wharf_model::{BoxFuture, ChangeVersion, Outbox, Outcome, Request, Service};
+use wharf_model::{BoxFuture, ChangeVersion, Observers, Outbox, Outcome, Request, Service};
 
 #[cfg(feature = "tower")]
 pub use self::tower::{TowerLayer, TowerNext};
@@ -21,10 +20,7 @@ pub use self::{
     panic_guard::PanicGuard,
     rate_limit::{RateKey, RateLimit},
     timeout::Timeout,
-    trace::Tracing,
 };
-
-pub(crate) use self::trace::{cause, printable};
 
 /// Middleware around the router: it receives each call before its handler, and each outcome after
 /// it. [`from_fn`] creates middleware from a function.
@@ -106,6 +102,14 @@ impl Chain {
         let around = |next, middleware| Chain::Layer(Arc::new(ChainLayer { middleware, next }));
         layers.into_iter().rev().fold(Chain::Service(service), around)
     }
+
+    /// Returns the service inside the middleware.
+    fn service(&self) -> &Arc<dyn Service> {
+        match self {
+            Chain::Layer(layer) => layer.next.service(),
+            Chain::Service(service) => service,
+        }
+    }
 }
 
 impl Service for Chain {
@@ -119,10 +123,15 @@ impl Service for Chain {
     }
 
     fn change_version(&self) -> Option<ChangeVersion> {
-        match self {
-            Chain::Layer(layer) => layer.next.change_version(),
-            Chain::Service(service) => service.change_version(),
-        }
+        self.service().change_version()
+    }
+
+    fn observers(&self) -> &Observers {
+        self.service().observers()
+    }
+
+    fn has_target(&self, request: &Request) -> bool {
+        self.service().has_target(request)
     }
 }
 

@@ -9,7 +9,10 @@ use std::{
 
 use wharf_model::{BoxFuture, Error, ErrorKind, Method, Outcome, Request, ToolResult};
 
-use crate::middleware::{Middleware, Next, printable, trace::method_name};
+use crate::{
+    call_tracing::{method_name, printable},
+    middleware::{Middleware, Next},
+};
 
 /// Converts a panic of a handler or of inner middleware into an outcome that outer middleware
 /// receives, and logs its text.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use wharf_model::{BoxFuture, Error, ErrorKind, Outcome, Reply, ToolInfo};
 
-use crate::{middleware::printable, router::catalog::CatalogEntry};
+use crate::{call_tracing::printable, router::catalog::CatalogEntry};
 
 /// Validates results against a hand-written output schema.
 pub(crate) fn check_output(

@@ -20,7 +20,8 @@ pub(crate) mod state;
 use std::{fmt, sync::Arc};
 
 use wharf_model::{
-    BoxFuture, Bus, ChangeVersion, Outbox, Outcome, Request, Service, StateCipher, Stores, Timer,
+    BoxFuture, Bus, ChangeVersion, Observers, Outbox, Outcome, Request, Service, StateCipher,
+    Stores, Timer,
 };
 
 use crate::router::dispatch::dispatch;
@@ -51,7 +52,7 @@ use crate::{
 #[derive(Clone)]
 pub struct Router {
     pub(crate) server: Arc<ServerState>,
-    /// Middleware; `None` in the router behind it.
+    /// `None` if there is no middleware: then the handler's future is returned without a wrapper.
     pub(crate) chain: Option<Chain>,
     pub(crate) stop_tasks: Arc<StopTasksOnDrop>,
 }
@@ -76,6 +77,9 @@ impl Router {
     pub(crate) fn layered(server: Arc<ServerState>, layers: Vec<Box<dyn Middleware>>) -> Self {
         let stop_tasks = Arc::new(StopTasksOnDrop(server.tasks.clone()));
         let bare = Router { server, chain: None, stop_tasks };
+        if layers.is_empty() {
+            return bare;
+        }
         let (server, stop_tasks) = (bare.server.clone(), bare.stop_tasks.clone());
         Router { server, chain: Some(Chain::new(layers, Arc::new(bare))), stop_tasks }
     }
@@ -175,6 +179,14 @@ impl Service for Router {
             None => Some(self.server.subscription_table.change_version()),
             Some(upstream) => upstream.change_version(),
         }
+    }
+
+    fn observers(&self) -> &Observers {
+        &self.server.observers
+    }
+
+    fn has_target(&self, request: &Request) -> bool {
+        self.server.has_target(request)
     }
 }
 

@@ -10,8 +10,9 @@ use foldhash::fast::RandomState;
 use hashbrown::HashMap;
 use serde_json::json;
 use wharf_model::{
-    CacheHint, Discovery, ListCapability, Meta, NonceStore, ResourcesCapability,
-    ServerCapabilities, Service, StateCipher, Stores, TASKS_EXTENSION, TaskSupport,
+    CacheHint, Discovery, ListCapability, Meta, Method, NonceStore, Observers, Request,
+    ResourcesCapability, ServerCapabilities, Service, StateCipher, Stores, TASKS_EXTENSION,
+    TaskSupport,
 };
 
 use crate::{
@@ -51,6 +52,7 @@ pub(crate) struct ServerState {
     pub(crate) stores: Option<Stores>,
     pub(crate) catalog: ArcSwap<CatalogSnapshot>,
     pub(crate) description: ServerDescription,
+    pub(crate) observers: Observers,
     /// Locked while a new catalog is made; contains the order number of the next entry.
     pub(crate) writing: Mutex<u64>,
 }
@@ -69,6 +71,22 @@ pub(crate) struct ServerDescription {
 impl ServerState {
     pub(crate) fn registry(self: &Arc<Self>) -> Registry {
         Registry::new(self.clone())
+    }
+
+    /// Returns whether the server has the target of the request. Methods without a target have none
+    /// that a caller could invent.
+    pub(crate) fn has_target(&self, request: &Request) -> bool {
+        if let Some(upstream) = &self.upstream {
+            return upstream.has_target(request);
+        }
+        let (target, catalog) = (request.target(), self.catalog.load());
+        match request.method {
+            Method::CallTool => catalog.lists.tools.get(&target).is_some(),
+            Method::GetPrompt => catalog.lists.prompts.get(&target).is_some(),
+            Method::ReadResource => catalog.lists.resources.get(&target).is_some(),
+            Method::Custom => self.methods.contains_key(&*target),
+            _ => target.is_empty(),
+        }
     }
 
     /// Replaces the lists. `change` receives the next order number and returns whether it changed

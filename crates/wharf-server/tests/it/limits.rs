@@ -402,7 +402,7 @@ fn the_panic_guard_shows_panics_to_outer_layers() {
 
 #[test]
 fn tracing_passes_calls_through() {
-    let router = hello().layer(Tracing).build().unwrap();
+    let router = hello().observe(Tracing).build().unwrap();
     assert_eq!(text(now(&router, call("hello", "{}"))), "hello");
 }
 

@@ -77,7 +77,7 @@ struct Login {
 fn one_span_a_call_with_clean_names_and_no_arguments() {
     let router = Router::builder()
         .add(Tool::new("login", async |_: Args<Login>| "welcome"))
-        .layer(Tracing)
+        .observe(Tracing)
         .build()
         .unwrap();
     let record = TraceCollector::default();
@@ -110,7 +110,7 @@ fn a_panic_is_logged_as_the_end_of_its_call() {
         }))
         .add(Tool::inline("at-once", boom))
         .add(Resource::new("x:broken", async || boom()))
-        .layer(Tracing)
+        .observe(Tracing)
         .build()
         .unwrap();
     let calls = [
@@ -150,7 +150,7 @@ fn an_internal_error_and_a_panic_are_logged_once_without_middleware_for_it() {
             .add(Resource::inline("x:panic", boom))
     };
     let guarded = router().layer(PanicGuard).build().unwrap();
-    for router in [router().build().unwrap(), guarded, router().layer(Tracing).build().unwrap()] {
+    for router in [router().build().unwrap(), guarded, router().observe(Tracing).build().unwrap()] {
         for (uri, text) in [("x:error", "invalid digit"), ("x:panic", "hunter2")] {
             let record = TraceCollector::default();
             let error = tracing::subscriber::with_default(record.clone(), || {
@@ -252,7 +252,7 @@ fn the_cause_of_a_resource_failure_is_logged_only() {
         .add(Resource::inline("x:std", secret))
         .add(Resource::inline("x:tool", told))
         .add(Resource::inline("x:error", || secret().map_err(Error::internal)))
-        .layer(Tracing)
+        .observe(Tracing)
         .build()
         .unwrap();
     for uri in ["x:std", "x:tool", "x:error"] {

@@ -6,7 +6,7 @@ use tokio::{
     io::{DuplexStream, ReadHalf, WriteHalf, duplex, split},
     task::JoinHandle,
 };
-use wharf_model::RequestExtensions;
+use wharf_model::{ObservedTransport, RequestExtensions};
 
 use crate::{ServerContext, Shutdown, server::jsonl::serve_without_write_timeout};
 
@@ -20,9 +20,10 @@ pub type ClientEnd = (ReadHalf<DuplexStream>, WriteHalf<DuplexStream>);
 /// serves it.
 pub fn connect(
     context: Arc<ServerContext>,
-    scope: RequestExtensions,
+    mut scope: RequestExtensions,
     shutdown: Shutdown,
 ) -> (ClientEnd, JoinHandle<()>) {
+    scope.insert(ObservedTransport::InMemory);
     let (client, server) = duplex(BUFFER_BYTES);
     let (reader, writer) = split(server);
     let serving =

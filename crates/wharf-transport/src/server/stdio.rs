@@ -22,7 +22,7 @@ use tokio::{
     sync::oneshot,
     task::coop::unconstrained,
 };
-use wharf_model::{RequestExtensions, Trusted};
+use wharf_model::{ObservedTransport, RequestExtensions, Trusted};
 
 use crate::{
     ServerContext, Shutdown,
@@ -55,6 +55,7 @@ pub async fn serve(context: Arc<ServerContext>, shutdown: Shutdown) -> io::Resul
     // Only the parent process can write to stdin.
     let mut scope = RequestExtensions::new();
     scope.insert(Trusted);
+    scope.insert(ObservedTransport::Stdio);
     let (line, incoming, outgoing) = jsonl::open(context, scope, BlockingFile::new(stdout));
     let runtime = Handle::current();
     // Calls that are polled in place share one poll of the reader, so its cooperative budget is

@@ -3,7 +3,7 @@
 use std::{io, net::SocketAddr, sync::Arc};
 
 use tokio::net::{TcpListener, TcpStream, ToSocketAddrs, lookup_host};
-use wharf_model::{RemoteAddress, RequestExtensions};
+use wharf_model::{ObservedTransport, RemoteAddress, RequestExtensions};
 
 use crate::{
     ServerContext, Shutdown,
@@ -63,6 +63,7 @@ impl SocketListener for TcpListener {
         limit_unsent_bytes(&stream);
         let mut scope = RequestExtensions::new();
         scope.insert(RemoteAddress(address));
+        scope.insert(ObservedTransport::Tcp);
         Ok((stream, scope))
     }
 }

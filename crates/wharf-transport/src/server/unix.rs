@@ -8,7 +8,7 @@ use std::{
 };
 
 use tokio::net::{UnixListener, UnixSocket, UnixStream};
-use wharf_model::RequestExtensions;
+use wharf_model::{ObservedTransport, RequestExtensions};
 
 use crate::{
     ServerContext, Shutdown,
@@ -71,7 +71,9 @@ impl SocketListener for Socket {
 
     async fn accept(&self) -> io::Result<(UnixStream, RequestExtensions)> {
         let (stream, _) = self.listener.accept().await?;
-        Ok((stream, RequestExtensions::new()))
+        let mut scope = RequestExtensions::new();
+        scope.insert(ObservedTransport::Unix);
+        Ok((stream, scope))
     }
 }
 

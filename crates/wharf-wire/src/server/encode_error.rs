@@ -57,17 +57,20 @@ pub(crate) fn write_fields(
     error: &Error,
     revision: Revision,
 ) {
+    writer::integer(body.key("code"), error_code(profile, error, revision));
+    body.text("message", &error.message);
+    write_data(&mut body, error, revision);
+    body.close();
+}
+
+/// Returns the code of an error response.
+pub(crate) fn error_code(profile: ErrorProfile, error: &Error, revision: Revision) -> i32 {
     let kind = reported_kind(error.kind);
     let registry = match profile {
         ErrorProfile::Registry if !revision.is_modern() => kind.registry_code(),
         _ => None,
     };
-    let code =
-        own_code(error, revision).or(registry).unwrap_or_else(|| error_codes::code(kind, revision));
-    writer::integer(body.key("code"), code);
-    body.text("message", &error.message);
-    write_data(&mut body, error, revision);
-    body.close();
+    own_code(error, revision).or(registry).unwrap_or_else(|| error_codes::code(kind, revision))
 }
 
 /// Returns the code that the server's author set, unless JSON-RPC reserves it or the kind has it already.

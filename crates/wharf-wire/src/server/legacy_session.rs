@@ -24,7 +24,10 @@ use crate::{
         subscription_budget::SubscriptionShare,
         version_negotiation::negotiate,
     },
-    versions::revision::{Feature, RequestKind},
+    versions::{
+        protocol_info,
+        revision::{Feature, RequestKind},
+    },
 };
 
 /// State of a legacy session: the handshake, and the client's later changes.
@@ -297,6 +300,7 @@ impl LegacySession {
         let mut request = Request::new(Method::Listen, body, Parts::default());
         request.asks = InputMode::Deliver;
         request.filter = Some(filter);
+        request.protocol = Some(protocol_info::of(self.revision, wire.profile));
         if self.revision.has(Feature::TaskRequests) {
             request.tasking = TaskRequest::Welcome;
         }

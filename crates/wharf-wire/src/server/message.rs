@@ -12,7 +12,7 @@ use wharf_model::{
 use crate::{
     CallId, Codec, Revision, ServerProtocol,
     json::field_spans::{FieldSpans, MessageField},
-    versions::revision::Feature,
+    versions::{protocol_info, revision::Feature},
 };
 
 /// Message whose JSON-RPC envelope is valid.
@@ -124,6 +124,7 @@ impl Message {
         self.require_object(MessageField::Arguments, "arguments").or_else(unless_custom)?;
         self.require_string(MessageField::Cursor, "cursor").or_else(unless_custom)?;
         let mut parts = Parts {
+            id: self.members.span(MessageField::Id),
             params: self.span(MessageField::Params),
             target: self.target(wire, method)?,
             arguments: self.span(MessageField::Arguments),
@@ -153,6 +154,7 @@ impl Message {
         let mut request = Request::new(method, std::mem::take(&mut self.body), parts);
         request.filter = filter;
         request.progress = progress;
+        request.protocol = Some(protocol_info::of(revision, wire.profile));
         Ok(request)
     }
 

@@ -2,6 +2,7 @@
 
 pub mod error_codes;
 pub(crate) mod fields;
+pub(crate) mod protocol_info;
 pub(crate) mod result_wrapper;
 pub(crate) mod revision;
 #[cfg(test)]

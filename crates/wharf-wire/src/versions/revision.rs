@@ -103,6 +103,11 @@ impl Revision {
         self >= Revision::FIRST_MODERN
     }
 
+    /// Returns the name of the request by which clients read the server's description.
+    pub(crate) const fn discover_name(self) -> &'static str {
+        if self.0 < Revision::FIRST_MODERN.0 { "initialize" } else { "server/discover" }
+    }
+
     pub(crate) const fn index(self) -> usize {
         self.0 as usize
     }

@@ -7,13 +7,14 @@ use std::{
     time::Duration,
 };
 
+use crate::client::config::masked_url;
 use wharf_client::{CallOptions, ClientHandle, ClientHandler, ClientHandlerBuilder};
 use wharf_connect::HostConnector;
 #[cfg(feature = "server")]
 use wharf_model::Principal;
 use wharf_model::{
-    BoxFuture, ClientCapabilities, ClientRequest, Error, Implementation, LogLevel, Meta,
-    TASKS_EXTENSION, Timer,
+    BoxFuture, ClientCapabilities, ClientRequest, Error, Implementation, LogLevel, Meta, Observer,
+    Observers, TASKS_EXTENSION, Timer,
 };
 use wharf_transport::{
     TokioTimer,
@@ -67,6 +68,7 @@ pub struct ClientBuilder {
     limits: ClientLimits,
     pub(super) trace: Option<transports::Trace>,
     revision_cache: Arc<RevisionCache>,
+    observers: Observers,
     pub(super) connector: HostConnector,
     /// Client certificate for the server's origin.
     #[cfg(feature = "tls")]
@@ -91,6 +93,7 @@ impl ClientBuilder {
             limits: ClientLimits::default(),
             trace: None,
             revision_cache: REVISION_CACHE.clone(),
+            observers: Observers::default(),
             connector: HostConnector::new(),
             #[cfg(feature = "tls")]
             identity: None,
@@ -122,6 +125,13 @@ impl ClientBuilder {
     /// [`CallOptions::tasks`] disables it.
     pub fn capabilities(mut self, capabilities: ClientCapabilities) -> Self {
         self.capabilities = Some(capabilities);
+        self
+    }
+
+    /// Adds an [observer](crate::observe::Observer), which receives the start and the end of every
+    /// request.
+    pub fn observe(mut self, observer: impl Observer) -> Self {
+        self.observers = self.observers.with(observer);
         self
     }
 
@@ -267,13 +277,18 @@ impl ClientBuilder {
                   authenticate the caller themselves",
             ));
         }
+        let server = match &target {
+            Target::Url(url) => Some(masked_url(url).to_string()),
+            _ => None,
+        };
         let limit = self.connect_limit();
         let deadline = Deadline::new(Some(limit));
         let link =
             connect_timeout::within(limit, &deadline, self.connect_target(target, &deadline))
                 .await?;
         let timer: Arc<dyn Timer> = Arc::new(TokioTimer);
-        Ok(Client(ClientHandle::new(link, timer, self.calls, self.handler)))
+        let ClientBuilder { calls, handler, observers, .. } = self;
+        Ok(Client(ClientHandle::observed(link, timer, calls, handler, observers, server)))
     }
 
     /// Timeout for connecting and the handshake together.

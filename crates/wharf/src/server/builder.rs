@@ -13,7 +13,7 @@ use tokio::{
     net::ToSocketAddrs,
 };
 use wharf_model::{
-    CacheHint, Icon, Implementation, LogLevel, NonceStore, ServerCapabilities, Service,
+    CacheHint, Icon, Implementation, LogLevel, NonceStore, Observer, ServerCapabilities, Service,
     StateCipher, Stores, Timer,
 };
 use wharf_server::{
@@ -62,6 +62,8 @@ pub struct Server {
     pub(crate) http: wharf_transport::server::http::Http,
     #[cfg(feature = "http")]
     pub(crate) authority: Option<Arc<dyn wharf_model::Authenticator>>,
+    #[cfg(feature = "metrics")]
+    pub(super) admin: Option<super::admin::AdminOptions>,
 }
 
 impl Server {
@@ -73,7 +75,7 @@ impl Server {
     /// Creates a server with complete server info.
     pub fn about(about: Implementation) -> Self {
         Server {
-            router: Router::builder().layer(Tracing),
+            router: Router::builder().observe(Tracing),
             about,
             eras: SupportedEras::Both,
             profile: ErrorProfile::Spec,
@@ -85,6 +87,8 @@ impl Server {
             http: wharf_transport::server::http::Http::new(),
             #[cfg(feature = "http")]
             authority: None,
+            #[cfg(feature = "metrics")]
+            admin: None,
         }
     }
 
@@ -212,6 +216,28 @@ impl Server {
     /// Adds a middleware; the first one added is the outermost.
     pub fn layer(self, middleware: impl Middleware) -> Self {
         self.routing(|router| router.layer(middleware))
+    }
+
+    /// Adds an [observer](crate::observe::Observer): it receives the start and the end of every call,
+    /// and the events of the server, its transports, stores and tasks.
+    ///
+    /// ```
+    /// use wharf::{Server, observe::{CallStart, CallState, Observer}};
+    ///
+    /// struct PrintCalls;
+    ///
+    /// impl Observer for PrintCalls {
+    ///     fn call_started(&self, call: &CallStart<'_>) -> CallState {
+    ///         eprintln!("{} {}", call.method_name(), call.request().target());
+    ///         CallState::Ignored
+    ///     }
+    /// }
+    ///
+    /// let server = Server::new("harbour", "1.0.0").observe(PrintCalls);
+    /// # let _ = server;
+    /// ```
+    pub fn observe(self, observer: impl Observer) -> Self {
+        self.routing(|router| router.observe(observer))
     }
 
     /// Encrypts state that passes through the client with these keys, so that every process with
@@ -366,7 +392,7 @@ impl Server {
         host.timer = self.timer;
         #[cfg(feature = "http")]
         let host = host.http_limits(limits.http);
-        Ok(Endpoint::new(
+        let endpoint = Endpoint::new(
             router,
             host,
             #[cfg(feature = "http")]
@@ -374,7 +400,10 @@ impl Server {
                 let host = super::http::with_remote_rate_limit(host, rates, counts);
                 wharf_transport::server::http::HttpService::new(host, http, shutdown)
             },
-        ))
+        );
+        #[cfg(feature = "metrics")]
+        let endpoint = Endpoint { admin: self.admin, ..endpoint };
+        Ok(endpoint)
     }
 
     /// [Runs](Server::run_over) the server over stdin and stdout, or the transport of the command
@@ -402,6 +431,11 @@ impl Server {
         let this = Server { http: command_line.allow(self.http)?, ..self };
         #[cfg(not(feature = "http"))]
         let this = self;
+        #[cfg(feature = "metrics")]
+        let this = match command_line.admin()? {
+            Some(address) => this.admin(address),
+            None => this,
+        };
         this.run_over(command_line.transport).await
     }
 
@@ -429,6 +463,10 @@ impl Server {
         #[cfg(not(feature = "http"))]
         let this = self;
         let endpoint = this.build()?;
+        #[cfg(feature = "metrics")]
+        if let Some(address) = endpoint.start_admin().await? {
+            print_status(&format!("{name}: serving metrics at http://{address}/metrics"));
+        }
         // Never aborted: while the process runs, another signal must be able to end it.
         tokio::spawn(endpoint.shutdown_on_signals());
         match transport {
@@ -496,7 +534,7 @@ impl Server {
         Ok(())
     }
 
-    fn routing(mut self, change: impl FnOnce(RouterBuilder) -> RouterBuilder) -> Self {
+    pub(super) fn routing(mut self, change: impl FnOnce(RouterBuilder) -> RouterBuilder) -> Self {
         self.router = change(self.router);
         self
     }

@@ -93,6 +93,8 @@ static OPTIONS: &[CommandLineOption] = &[
     option("--tls-key", "FILE", "with --http: private key of the certificate (PEM)"),
     transport("--tcp", "ADDRESS", None, "serve lines over TCP, at a loopback address"),
     transport("--unix", "PATH", None, "serve lines over a Unix socket"),
+    #[cfg(feature = "metrics")]
+    option("--admin", "ADDRESS", "serve metrics and health checks, such as at 127.0.0.1:9464"),
 ];
 
 impl fmt::Display for HelpText<'_> {
@@ -124,6 +126,7 @@ pub struct CommandLine {
     sse: bool,
     certificate: Option<PathBuf>,
     key: Option<PathBuf>,
+    admin: Option<String>,
 }
 
 impl CommandLine {
@@ -180,6 +183,7 @@ impl CommandLine {
                 "--sse" => wanted.sse = true,
                 "--tls-cert" => wanted.certificate = Some(text("cert.pem")?.into()),
                 "--tls-key" => wanted.key = Some(text("key.pem")?.into()),
+                "--admin" => wanted.admin = Some(text("127.0.0.1:9464")?),
                 "--tcp" => wanted.transport = Transport::tcp(&text("127.0.0.1:4000")?)?,
                 "--unix" => wanted.transport = Transport::Unix(value("/tmp/server.sock")?.into()),
                 _ => return Ok(None),
@@ -194,13 +198,22 @@ impl CommandLine {
         if matches!(self.transport, Transport::Http(_)) {
             return Ok(self);
         }
-        let plain = CommandLine { transport: self.transport.clone(), ..CommandLine::default() };
+        let (transport, admin) = (self.transport.clone(), self.admin.clone());
+        let plain = CommandLine { transport, admin, ..CommandLine::default() };
         match self == plain {
             true => Ok(self),
             false => Err(RunError::new(
                 "--allow-host, --allow-origin, --trusted-proxy, --sse and --tls-… need --http",
             )),
         }
+    }
+
+    /// Returns the address of the admin listener: that of the option, or else of `WHARF_ADMIN`.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn admin(&self) -> Result<Option<SocketAddr>> {
+        let variable = || std::env::var("WHARF_ADMIN").ok().filter(|it| !it.is_empty());
+        let text = self.admin.clone().or_else(variable);
+        text.map(|text| address(&text, "127.0.0.1:9464")).transpose()
     }
 
     /// Applies the HTTP options of the command line to those of the program.
@@ -308,6 +321,16 @@ mod tests {
             parse("--port 1")
                 .is_err_and(|it| it.starts_with("unknown option --port; supported are"))
         );
+    }
+
+    #[cfg(feature = "metrics")]
+    #[test]
+    fn the_admin_listener_goes_with_every_transport() {
+        for line in ["--admin 127.0.0.1:9464", "--tcp 127.0.0.1:4000 --admin=127.0.0.1:9464"] {
+            let address = parse(line).unwrap().unwrap().admin().unwrap();
+            assert_eq!(address, Some(([127, 0, 0, 1], 9464).into()), "{line}");
+        }
+        assert!(parse("--admin here").unwrap().unwrap().admin().is_err());
     }
 
     #[cfg(feature = "http")]

@@ -48,6 +48,8 @@ pub struct Endpoint {
     pub(crate) shutdown: Shutdown,
     #[cfg(feature = "http")]
     pub(crate) http: wharf_transport::server::http::HttpService,
+    #[cfg(feature = "metrics")]
+    pub(super) admin: Option<super::admin::AdminOptions>,
 }
 
 impl Endpoint {
@@ -71,6 +73,8 @@ impl Endpoint {
             http: http(&context, shutdown.clone()),
             context,
             shutdown,
+            #[cfg(feature = "metrics")]
+            admin: None,
         }
     }
 

@@ -4,8 +4,8 @@ use std::{io, sync::Arc};
 
 use tokio::net::{TcpListener, ToSocketAddrs};
 use wharf_model::{
-    Authenticator, BoxFuture, ChangeVersion, Outbox, Outcome, RateStore, RemoteAddress, Request,
-    Service,
+    Authenticator, BoxFuture, ChangeVersion, Observers, Outbox, Outcome, RateStore, RemoteAddress,
+    Request, Service,
 };
 use wharf_server::{RateKey, RateLimit, Rates, layered};
 use wharf_transport::{
@@ -230,5 +230,13 @@ impl Service for RemoteRateLimit {
 
     fn change_version(&self) -> Option<ChangeVersion> {
         self.unlimited.change_version()
+    }
+
+    fn observers(&self) -> &Observers {
+        self.unlimited.observers()
+    }
+
+    fn has_target(&self, request: &Request) -> bool {
+        self.unlimited.has_target(request)
     }
 }

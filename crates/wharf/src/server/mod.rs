@@ -1,5 +1,7 @@
 //! Servers: the builder, the built endpoint, and the interfaces that handlers are made of.
 
+#[cfg(feature = "metrics")]
+mod admin;
 mod builder;
 mod command_line;
 mod endpoint;

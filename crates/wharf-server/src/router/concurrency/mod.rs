@@ -7,7 +7,9 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use wharf_model::{Caller, LogThrottle, OnCallEnd, Outbox, RequestExtensions};
+use wharf_model::{
+    Caller, LogThrottle, ObservedEvent, Observers, OnCallEnd, Outbox, RequestExtensions,
+};
 
 use crate::router::caller_shares::{CallerShare, CallerShares};
 pub(crate) use crate::router::concurrency::wait_queue::QueuedPermit;
@@ -28,6 +30,7 @@ pub(crate) struct ConcurrencyLimit {
     running: AtomicUsize,
     wait_queue: Mutex<WaitQueue>,
     refused: LogThrottle,
+    observers: Observers,
 }
 
 const WAITING_FLAG: usize = 1 << (usize::BITS - 1);
@@ -45,14 +48,20 @@ pub(crate) enum AcquireResult {
 }
 
 impl ConcurrencyLimit {
-    pub(crate) fn new(capacity: usize, queue: usize) -> Arc<Self> {
-        Arc::new(ConcurrencyLimit {
+    pub(crate) fn new(capacity: usize, queue: usize) -> Self {
+        ConcurrencyLimit {
             permits: CallerShares::new(capacity.min(WAITING_FLAG - 1)),
             queue: CallerShares::new(queue.min(WAITING_FLAG - 1)),
             running: AtomicUsize::new(0),
             wait_queue: Mutex::default(),
             refused: LogThrottle::default(),
-        })
+            observers: Observers::default(),
+        }
+    }
+
+    /// Reports the length of the queue to observers.
+    pub(crate) fn observed(self, observers: Observers) -> Self {
+        ConcurrencyLimit { observers, ..self }
     }
 
     /// Acquires a permit for a call with these request extensions.
@@ -83,8 +92,12 @@ impl ConcurrencyLimit {
         let waiting = wait_queue.len();
         self.clear_waiting_flag(&wait_queue);
         drop(wait_queue);
-        if matches!(result, AcquireResult::Never) && self.refused.is_due() {
-            let running = self.running();
+        let (running, refused) = (self.running(), matches!(result, AcquireResult::Never));
+        self.observers.emit(|| match refused {
+            true => ObservedEvent::QueueFull { running, waiting },
+            false => ObservedEvent::Queue { running, waiting },
+        });
+        if refused && self.refused.is_due() {
             tracing::warn!(
                 running,
                 waiting,
@@ -124,7 +137,9 @@ impl ConcurrencyLimit {
             granted.push(next);
         }
         self.clear_waiting_flag(&wait_queue);
+        let (running, waiting) = (self.running(), wait_queue.len());
         drop(wait_queue);
+        self.observers.emit(|| ObservedEvent::Queue { running, waiting });
         // Waking and dropping may run code that calls this type again.
         granted.into_iter().for_each(|(waiter, share)| waiter.grant(share));
     }

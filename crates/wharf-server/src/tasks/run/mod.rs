@@ -18,8 +18,8 @@ use wharf_model::{
 use wharf_schema::value_problems;
 
 use crate::{
+    call_tracing::{cause, printable},
     context::progress::ProgressUpdate,
-    middleware::{cause, printable},
     router::{call_tool, catalog::CatalogEntry, state::ServerState},
     tasks::{
         notify::short_id,
@@ -229,7 +229,9 @@ async fn drive(resources: RunResources, mut exchange: ActiveCall, timer: &dyn Ti
             }
             LoopEvent::Report(update) => lease.during(timer, task_run.report(&update)).await,
             LoopEvent::Event(Event::Done(outcome)) => {
-                if let Some(error) = cause(&outcome) {
+                if let Outcome::Failed(failed) = &outcome
+                    && let Some(error) = cause(failed)
+                {
                     let (method, target) = (Method::CallTool.name(), printable(task_run.tool()));
                     tracing::error!(method, target, error, "task failed");
                 }

@@ -28,19 +28,28 @@ impl HttpEndpoint {
     }
 
     async fn is_ready(&self) -> bool {
-        let stores = self.http.stores.as_ref();
-        if self.shutdown.is_stopped() || self.shortage.is_recent() {
-            return false;
+        if let Some(cluster) = &self.cluster {
+            cluster.start();
         }
-        if stores.is_some_and(|stores| !stores.health.is_ready()) {
-            return false;
+        self.checks().await.iter().all(|check| check.1)
+    }
+
+    /// Returns the checks of readiness, each with its name and whether it passed.
+    pub(crate) async fn checks(&self) -> Vec<(&'static str, bool)> {
+        let mut checks = vec![
+            ("running", !self.shutdown.is_stopped()),
+            ("file_descriptors", !self.shortage.is_recent()),
+        ];
+        if let Some(stores) = &self.http.stores {
+            checks.push(("store", stores.health.is_ready()));
         }
-        match &self.cluster {
-            Some(cluster) => {
-                cluster.start();
-                cluster.is_ready().await
-            }
-            None => true,
+        // A store that fails would make the next check wait.
+        if let Some(cluster) = &self.cluster
+            && checks.iter().all(|check| check.1)
+            && cluster.has_started()
+        {
+            checks.push(("cluster", cluster.is_ready().await));
         }
+        checks
     }
 }

@@ -6,6 +6,7 @@
 //! Requests of modern revisions end with their response (`stateless`). Sessions and resumable streams of legacy
 //! clients are in `session`, which can be removed with them.
 
+pub(crate) mod admin;
 pub(crate) mod auth;
 pub(crate) mod call_stream;
 pub(crate) mod cluster;
@@ -31,6 +32,7 @@ pub(crate) mod websocket;
 pub(crate) use crate::server::http::connection::http1::Http1State;
 pub(crate) use crate::server::http::connection::http2::Http2StreamsObserver;
 
+pub use crate::server::http::admin::{MetricsPage, serve_admin};
 pub use crate::server::http::connection::serve;
 #[cfg(feature = "tls")]
 pub use crate::server::http::connection::tls::Tls;

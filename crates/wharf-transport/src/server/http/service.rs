@@ -14,7 +14,7 @@ use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, header, request::Parts};
 use http_body::Body;
 use tower_service::Service;
-use wharf_model::RequestExtensions;
+use wharf_model::{ObservedTransport, RequestExtensions};
 use wharf_wire::Received;
 
 use crate::{
@@ -301,7 +301,10 @@ where
         let endpoint = self.endpoint.clone();
         let (mut parts, body) = request.into_parts();
         Box::pin(async move {
-            let scope = std::mem::take(&mut parts.extensions).into();
+            let mut scope = RequestExtensions::from(std::mem::take(&mut parts.extensions));
+            if !endpoint.context.service.observers().is_empty() {
+                scope.insert(ObservedTransport::Http);
+            }
             Ok(endpoint.request(&parts, scope, pin!(body)).await)
         })
     }

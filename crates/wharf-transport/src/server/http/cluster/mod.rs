@@ -107,6 +107,11 @@ impl Cluster {
         first
     }
 
+    /// Returns whether the heartbeat was started: a process that serves no sessions needs none.
+    pub(crate) fn has_started(&self) -> bool {
+        self.started.load(Ordering::Acquire)
+    }
+
     /// Spawns a task that runs while calls may be in flight, and is aborted afterwards.
     pub(crate) fn spawn_background(&self, task: impl Future<Output = ()> + Send + 'static) {
         if let Some(tasks) = self.tasks.upgrade() {

@@ -16,7 +16,7 @@ use tokio::{
     io::{AsyncRead, AsyncWrite},
     time::Instant,
 };
-use wharf_model::RequestExtensions;
+use wharf_model::{NetworkProtocolVersion, ObservedTransport, RequestExtensions};
 
 use crate::server::http::{
     HttpLimits,
@@ -136,6 +136,8 @@ pub(super) async fn serve_http1<S>(
     let (slot, state) = (slot_guard.slot().clone(), Http1State::default());
     slot.set_activity(ConnectionActivity::Http1(state.clone()));
     scope.insert(slot);
+    scope.insert(ObservedTransport::Http);
+    scope.insert(NetworkProtocolVersion("1.1"));
     let scope = scope.shared();
     let timeouts = IoTimeouts { head: Some((limits.head, state.clone())), write: limits.write };
     let io = TokioIo::new(TimedIo::new(stream, prefix, timeouts, slot_guard));

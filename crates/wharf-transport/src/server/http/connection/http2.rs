@@ -16,7 +16,7 @@ use tokio::{
     sync::watch,
     time::{Instant, sleep, timeout},
 };
-use wharf_model::RequestExtensions;
+use wharf_model::{NetworkProtocolVersion, ObservedTransport, RequestExtensions};
 
 use crate::server::http::{
     HttpLimits,
@@ -157,6 +157,8 @@ pub(super) async fn serve_http2<S>(
         (slot_guard.slot().clone(), Http1State::default(), Http2Streams::new(limits.write));
     slot.set_activity(ConnectionActivity::Http2(streams.observer()));
     scope.insert(slot);
+    scope.insert(ObservedTransport::Http);
+    scope.insert(NetworkProtocolVersion("2"));
     let scope = scope.shared();
     // `Http2Streams` closes idle HTTP/2 connections, so there is no timeout for the next head.
     let timeouts = IoTimeouts { head: None, write: limits.write };

@@ -14,7 +14,7 @@ use http::{
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
-use wharf_model::RequestExtensions;
+use wharf_model::{ObservedTransport, RequestExtensions};
 
 use crate::server::http::{response, response::HttpResponse, service::HttpEndpoint};
 use crate::server::limits::connection_slots::ConnectionSlot;
@@ -60,6 +60,7 @@ pub(crate) fn upgrade(
     let (context, limits, shutdown) =
         (endpoint.context.clone(), endpoint.context.http_limits, endpoint.shutdown.clone());
     scope.insert(endpoint.budget.clone());
+    scope.insert(ObservedTransport::WebSocket);
     let slot = scope.get::<Arc<ConnectionSlot>>().cloned();
     let serving = endpoint.tasks.spawn(async move {
         if let Ok(stream) = upgraded.await {

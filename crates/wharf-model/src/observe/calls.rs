@@ -1,0 +1,413 @@
+//! Start and end of a call, as observers receive them.
+
+use std::{borrow::Cow, net::SocketAddr, time::Duration};
+
+use crate::{
+    Error, ErrorKind, Method, Outcome, Principal, RemoteAddress, Reply, Request, Service,
+    TraceContext,
+};
+
+/// Side of a call that reports it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CallRole {
+    /// The side that answers the call.
+    Server,
+    /// The side that makes the call.
+    Client,
+}
+
+/// Transport of a call. Server transports insert it into the [extensions](crate::RequestExtensions) of their
+/// connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ObservedTransport {
+    /// Lines over stdin and stdout.
+    Stdio,
+    /// Lines over TCP.
+    Tcp,
+    /// Lines over a Unix socket.
+    Unix,
+    /// WebSocket.
+    WebSocket,
+    /// Streamable HTTP, or HTTP+SSE.
+    Http,
+    /// Within one process.
+    InMemory,
+}
+
+impl ObservedTransport {
+    /// All transports.
+    pub const ALL: [ObservedTransport; 6] = [
+        ObservedTransport::Stdio,
+        ObservedTransport::Tcp,
+        ObservedTransport::Unix,
+        ObservedTransport::WebSocket,
+        ObservedTransport::Http,
+        ObservedTransport::InMemory,
+    ];
+
+    /// Returns the name of the transport in logs.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            ObservedTransport::Stdio => "stdio",
+            ObservedTransport::Tcp => "tcp",
+            ObservedTransport::Unix => "unix",
+            ObservedTransport::WebSocket => "websocket",
+            ObservedTransport::Http => "http",
+            ObservedTransport::InMemory => "in-memory",
+        }
+    }
+
+    /// Returns the attribute `network.transport`.
+    #[must_use]
+    pub fn network_transport(self) -> &'static str {
+        match self {
+            ObservedTransport::Stdio => "pipe",
+            ObservedTransport::Tcp | ObservedTransport::WebSocket | ObservedTransport::Http => {
+                "tcp"
+            }
+            ObservedTransport::Unix => "unix",
+            ObservedTransport::InMemory => "inproc",
+        }
+    }
+
+    /// Returns the attribute `network.protocol.name`, if a named protocol carries the messages.
+    #[must_use]
+    pub fn network_protocol(self) -> Option<&'static str> {
+        match self {
+            ObservedTransport::Http => Some("http"),
+            ObservedTransport::WebSocket => Some("websocket"),
+            _ => None,
+        }
+    }
+}
+
+/// Version of the protocol below the transport, such as `1.1` or `2` for HTTP, in the request's extensions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NetworkProtocolVersion(pub &'static str);
+
+/// Session id of a call, in the request's extensions where there are observers. Logs contain its hash only.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObservedSession(pub std::sync::Arc<str>);
+
+/// Facts about the protocol version of a request, which the codec attaches to it.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct ProtocolInfo {
+    /// Date of the version.
+    pub version: &'static str,
+    /// Name of the method [`Method::Discover`] in this version.
+    pub discover: &'static str,
+    /// Number of the version and its error codes in the codec's tables.
+    row: usize,
+    error_code: ErrorCodeFn,
+}
+
+/// Function of the codec that returns the code of an error, or `None` if it is reported as the result of a tool. The
+/// number is that of the [`ProtocolInfo`].
+pub type ErrorCodeFn = fn(usize, &Error, Method) -> Option<i32>;
+
+impl ProtocolInfo {
+    /// Creates the facts about a version.
+    #[must_use]
+    pub const fn new(
+        version: &'static str,
+        discover: &'static str,
+        row: usize,
+        error_code: ErrorCodeFn,
+    ) -> Self {
+        ProtocolInfo { version, discover, row, error_code }
+    }
+
+    /// Returns the code of an error, or `None` if it is reported as the result of a tool.
+    #[must_use]
+    pub fn error_code(&self, error: &Error, method: Method) -> Option<i32> {
+        (self.error_code)(self.row, error, method)
+    }
+}
+
+/// Start of a call.
+#[derive(Clone, Copy)]
+pub struct CallStart<'a> {
+    pub(crate) role: CallRole,
+    pub(crate) request: &'a Request,
+    pub(crate) service: &'a dyn Service,
+    pub(crate) server: Option<&'a str>,
+    pub(crate) protocol_version: Option<&'a str>,
+}
+
+impl<'a> CallStart<'a> {
+    /// Returns the side that reports the call.
+    #[must_use]
+    pub fn role(&self) -> CallRole {
+        self.role
+    }
+
+    /// Returns the request: its method, parameters, extensions and client.
+    #[must_use]
+    pub fn request(&self) -> &'a Request {
+        self.request
+    }
+
+    /// Returns the name of the method on the wire. That of a custom method is the caller's, unless
+    /// [`is_known_target`](CallStart::is_known_target).
+    #[must_use]
+    pub fn method_name(&self) -> Cow<'a, str> {
+        match (self.request.method, self.request.protocol) {
+            (Method::Discover, Some(protocol)) => Cow::Borrowed(protocol.discover),
+            _ => self.request.method_name(),
+        }
+    }
+
+    /// Returns whether the server has the target of the call: its tool, prompt, resource or custom method. Names
+    /// that it does not have are invented by callers, so they must not become values of metric labels.
+    #[must_use]
+    pub fn is_known_target(&self) -> bool {
+        self.service.has_target(self.request)
+    }
+
+    /// Returns the id of the JSON-RPC request as JSON text.
+    #[must_use]
+    pub fn request_id(&self) -> Option<&'a str> {
+        self.request.json(self.request.parts().id)
+    }
+
+    /// Returns the date of the protocol version.
+    #[must_use]
+    pub fn protocol_version(&self) -> Option<&'a str> {
+        self.request.protocol.map(|protocol| protocol.version).or(self.protocol_version)
+    }
+
+    /// Returns the transport.
+    #[must_use]
+    pub fn transport(&self) -> Option<ObservedTransport> {
+        self.request.scope.get().copied()
+    }
+
+    /// Returns the attribute `network.protocol.version`.
+    #[must_use]
+    pub fn network_protocol_version(&self) -> Option<&'static str> {
+        self.request.scope.get().map(|version: &NetworkProtocolVersion| version.0)
+    }
+
+    /// Returns the authenticated principal.
+    #[must_use]
+    pub fn principal(&self) -> Option<&'a Principal> {
+        self.request.principal()
+    }
+
+    /// Returns the session id. It authenticates requests in some deployments: logs contain its hash only.
+    #[must_use]
+    pub fn session_id(&self) -> Option<&'a str> {
+        self.request.scope.get().map(|session: &ObservedSession| &*session.0)
+    }
+
+    /// Returns the address of the client.
+    #[must_use]
+    pub fn client_address(&self) -> Option<SocketAddr> {
+        self.request.scope.get().map(|remote: &RemoteAddress| remote.0)
+    }
+
+    /// Returns the address of the server, for calls of a client.
+    #[must_use]
+    pub fn server_address(&self) -> Option<&'a str> {
+        self.server
+    }
+
+    /// Parses the trace context in `_meta`.
+    #[must_use]
+    pub fn trace_context(&self) -> Option<TraceContext> {
+        TraceContext::from_meta(self.request.meta()?)
+    }
+}
+
+/// State that an observer keeps for a call, and the way in which it receives the end.
+#[derive(Default)]
+pub enum CallState {
+    /// The observer does not receive the end of the call.
+    #[default]
+    Ignored,
+    /// [`Observer::call_ended`](crate::Observer::call_ended) receives the end with this value. Nothing is allocated
+    /// for it.
+    Token(u64),
+    /// This scope receives each poll and the end.
+    Scope(Box<dyn CallScope>),
+}
+
+/// State of one call, for observers that need more than a number, such as a `tracing::Span`.
+pub trait CallScope: Send {
+    /// Runs one poll of the call: call `poll` exactly once. The start of the call and the drop of a cancelled call
+    /// count as polls.
+    fn run(&mut self, poll: &mut dyn FnMut()) {
+        poll();
+    }
+
+    /// Receives the end of the call.
+    fn ended(&mut self, end: &CallEnd<'_>) {
+        let _ = end;
+    }
+}
+
+/// End of a call.
+#[derive(Clone, Copy, Debug)]
+pub struct CallEnd<'a> {
+    pub(crate) method: Method,
+    pub(crate) protocol: Option<&'static ProtocolInfo>,
+    pub(crate) elapsed: Duration,
+    pub(crate) outcome: CallOutcome<'a>,
+}
+
+/// Form in which a call ended.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum CallOutcome<'a> {
+    /// The service returned this outcome. It may be an error.
+    Returned(&'a Outcome),
+    /// The deadline of the call passed.
+    TimedOut,
+    /// The call was dropped: the caller cancelled it, or the connection closed.
+    Cancelled,
+    /// The handler panicked with this text, which may contain confidential data and is for logs only.
+    Panicked(&'a str),
+}
+
+impl<'a> CallEnd<'a> {
+    /// Returns the method of the call.
+    #[must_use]
+    pub fn method(&self) -> Method {
+        self.method
+    }
+
+    /// Returns the duration of the call.
+    #[must_use]
+    pub fn elapsed(&self) -> Duration {
+        self.elapsed
+    }
+
+    /// Returns the outcome.
+    #[must_use]
+    pub fn outcome(&self) -> CallOutcome<'a> {
+        self.outcome
+    }
+
+    /// Returns the error that the call failed with. Its message is for the client; its
+    /// [source](std::error::Error::source) is for logs only.
+    #[must_use]
+    pub fn error(&self) -> Option<&'a Error> {
+        match self.outcome {
+            CallOutcome::Returned(Outcome::Failed(error)) => Some(error),
+            _ => None,
+        }
+    }
+
+    /// Returns the name of the outcome in logs: `complete`, `tool_error`, `input_required`, `task`, `timeout`,
+    /// `cancelled`, `panicked`, or the name of the error's kind.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self.outcome {
+            CallOutcome::Returned(outcome) => match outcome {
+                Outcome::Complete(Reply::Tool(result)) if result.is_error => "tool_error",
+                Outcome::Complete(_) => "complete",
+                Outcome::InputRequired(_) => "input_required",
+                Outcome::Task(_) => "task",
+                Outcome::Failed(error) => error.kind.name(),
+            },
+            CallOutcome::TimedOut => "timeout",
+            CallOutcome::Cancelled => "cancelled",
+            CallOutcome::Panicked(_) => "panicked",
+        }
+    }
+
+    /// Returns the JSON-RPC error code of the response: `rpc.response.status_code`. `None` if the response is a
+    /// result, as it is for most failures of a tool, or if there is none.
+    #[must_use]
+    pub fn error_code(&self) -> Option<i32> {
+        let of = |error: &Error| match self.protocol {
+            Some(protocol) => protocol.error_code(error, self.method),
+            None => error.kind.registry_code(),
+        };
+        let is_tool = self.method == Method::CallTool;
+        match self.outcome {
+            CallOutcome::Returned(Outcome::Failed(error)) => of(error),
+            CallOutcome::TimedOut if !is_tool => of(&Error::new(ErrorKind::RequestTimeout)),
+            CallOutcome::Panicked(_) if !is_tool => of(&Error::new(ErrorKind::InternalError)),
+            _ => None,
+        }
+    }
+
+    /// Returns the class of the failure that the attribute `error.type` names; `None` if the call did not fail.
+    #[must_use]
+    pub fn error_type(&self) -> Option<CallErrorType> {
+        match self.outcome {
+            CallOutcome::Returned(Outcome::Failed(error))
+                if error.kind == ErrorKind::ConnectionClosed =>
+            {
+                Some(CallErrorType::ConnectionClosed)
+            }
+            CallOutcome::Returned(Outcome::Failed(error))
+                if matches!(error.kind, ErrorKind::RequestTimeout | ErrorKind::ToolTimeout) =>
+            {
+                Some(CallErrorType::Timeout)
+            }
+            CallOutcome::Returned(Outcome::Failed(_)) => {
+                Some(self.error_code().map_or(CallErrorType::ToolError, CallErrorType::Code))
+            }
+            CallOutcome::Returned(Outcome::Complete(Reply::Tool(result))) if result.is_error => {
+                Some(CallErrorType::ToolError)
+            }
+            CallOutcome::Returned(_) => None,
+            CallOutcome::TimedOut => Some(CallErrorType::Timeout),
+            CallOutcome::Cancelled => Some(CallErrorType::Cancelled),
+            CallOutcome::Panicked(_) => Some(CallErrorType::Panicked),
+        }
+    }
+}
+
+/// Class of a failed call: the attribute `error.type`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum CallErrorType {
+    /// JSON-RPC error with this code.
+    Code(i32),
+    /// Result of a tool with `isError`.
+    ToolError,
+    /// The deadline passed.
+    Timeout,
+    /// The call was dropped.
+    Cancelled,
+    /// The connection closed before the response.
+    ConnectionClosed,
+    /// The handler panicked.
+    Panicked,
+}
+
+impl CallErrorType {
+    /// Returns whether the caller is at fault, so that the span of a server has no error status.
+    ///
+    /// ```
+    /// # mod wharf { pub use wharf_model::*; pub mod observe { pub use super::*; } }
+    /// use wharf::observe::CallErrorType;
+    ///
+    /// assert!(CallErrorType::Code(-32602).is_caller_fault());
+    /// assert!(!CallErrorType::Code(-32603).is_caller_fault());
+    /// ```
+    #[must_use]
+    pub fn is_caller_fault(self) -> bool {
+        const CALLER_FAULTS: [i32; 5] = [-32700, -32600, -32601, -32602, -32002];
+        matches!(self, CallErrorType::Code(code) if CALLER_FAULTS.contains(&code))
+    }
+
+    /// Returns the value of `error.type`.
+    #[must_use]
+    pub fn name(self) -> Cow<'static, str> {
+        Cow::Borrowed(match self {
+            CallErrorType::Code(code) => return Cow::Owned(code.to_string()),
+            CallErrorType::ToolError => "tool_error",
+            CallErrorType::Timeout => "timeout",
+            CallErrorType::Cancelled => "cancelled",
+            CallErrorType::ConnectionClosed => "connection_closed",
+            CallErrorType::Panicked => "panic",
+        })
+    }
+}

@@ -1,0 +1,226 @@
+//! Gauges and counters of events.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicI64, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use wharf_model::{
+    ObservedEvent, ObservedTransport, RefusalReason, SessionEnd, TaskChange, UpstreamChange,
+};
+
+use crate::metrics::{
+    calls::MAX_SERIES, histogram::Histogram, labels::LabelText, text::TextWriter,
+};
+
+/// Values by the text of their labels, at most [`MAX_SERIES`].
+type Labelled<T> = Mutex<BTreeMap<String, T>>;
+
+#[derive(Debug)]
+pub(crate) struct Gauges {
+    boundaries: &'static [f64],
+    waiting: AtomicI64,
+    queue_rejected: AtomicU64,
+    slow_clients: AtomicU64,
+    received: AtomicU64,
+    sent: AtomicU64,
+    takeovers: AtomicU64,
+    restarts: AtomicU64,
+    task_age: Histogram,
+    rejected: Box<[AtomicU64]>,
+    sessions: Box<[AtomicI64]>,
+    streams: Box<[AtomicI64]>,
+    session_durations: Labelled<Histogram>,
+    store_operations: Labelled<Histogram>,
+    tasks: Labelled<i64>,
+    failing_stores: Labelled<i64>,
+    upstreams: Labelled<i64>,
+}
+
+impl Gauges {
+    pub(crate) fn new(boundaries: &'static [f64]) -> Self {
+        let transports = || ObservedTransport::ALL.iter().map(|_| AtomicI64::new(0)).collect();
+        Gauges {
+            boundaries,
+            waiting: AtomicI64::new(0),
+            queue_rejected: AtomicU64::new(0),
+            slow_clients: AtomicU64::new(0),
+            received: AtomicU64::new(0),
+            sent: AtomicU64::new(0),
+            takeovers: AtomicU64::new(0),
+            restarts: AtomicU64::new(0),
+            task_age: Histogram::new(boundaries),
+            rejected: RefusalReason::ALL.iter().map(|_| AtomicU64::new(0)).collect(),
+            sessions: transports(),
+            streams: transports(),
+            session_durations: Mutex::default(),
+            store_operations: Mutex::default(),
+            tasks: Mutex::default(),
+            failing_stores: Mutex::default(),
+            upstreams: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn count(&self, event: &ObservedEvent<'_>) {
+        let add = |counter: &AtomicU64, more: u64| {
+            counter.fetch_add(more, Ordering::Relaxed);
+        };
+        let change = |gauges: &[AtomicI64], transport: ObservedTransport, more: i64| {
+            gauges[transport as usize].fetch_add(more, Ordering::Relaxed);
+        };
+        match *event {
+            ObservedEvent::Refused(refusal) => add(&self.rejected[refusal.reason as usize], 1),
+            ObservedEvent::Queue { waiting, .. } => self.set_waiting(waiting),
+            ObservedEvent::QueueFull { waiting, .. } => {
+                self.set_waiting(waiting);
+                add(&self.queue_rejected, 1);
+            }
+            ObservedEvent::SlowClientClosed { .. } => add(&self.slow_clients, 1),
+            ObservedEvent::SessionStarted { transport } => change(&self.sessions, transport, 1),
+            ObservedEvent::SessionEnded(end) => {
+                change(&self.sessions, end.transport, -1);
+                let labels = session_labels(&end);
+                self.record(&self.session_durations, labels, end.elapsed);
+            }
+            ObservedEvent::StreamOpened { transport } => change(&self.streams, transport, 1),
+            ObservedEvent::StreamClosed { transport } => change(&self.streams, transport, -1),
+            ObservedEvent::Received { bytes, .. } => add(&self.received, bytes as u64),
+            ObservedEvent::Sent { bytes, .. } => add(&self.sent, bytes as u64),
+            ObservedEvent::StoreOperation { operation, error, elapsed } => {
+                let mut labels = LabelText::one("op", operation);
+                labels.add("outcome", error.map_or("ok", |error| error.kind.name()));
+                self.record(&self.store_operations, labels, elapsed);
+            }
+            ObservedEvent::StoreFailed { store, .. } => {
+                set(&self.failing_stores, LabelText::one("store", store), |_| 1);
+            }
+            ObservedEvent::StoreRecovered { store, .. } => {
+                set(&self.failing_stores, LabelText::one("store", store), |_| 0);
+            }
+            ObservedEvent::Task(task) => self.count_task(task.change),
+            ObservedEvent::Upstream { name, change } => {
+                let labels = LabelText::one("mcp_upstream", name);
+                match change {
+                    UpstreamChange::Up => set(&self.upstreams, labels, |_| 1),
+                    UpstreamChange::Down { .. } => set(&self.upstreams, labels, |_| 0),
+                    UpstreamChange::Restarting => add(&self.restarts, 1),
+                    _ => {}
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn set_waiting(&self, waiting: usize) {
+        self.waiting.store(i64::try_from(waiting).unwrap_or(i64::MAX), Ordering::Relaxed);
+    }
+
+    fn count_task(&self, change: TaskChange<'_>) {
+        let running = || LabelText::one("state", "working");
+        match change {
+            TaskChange::Started => set(&self.tasks, running(), |tasks| tasks + 1),
+            TaskChange::TakenOver => {
+                self.takeovers.fetch_add(1, Ordering::Relaxed);
+            }
+            TaskChange::Ended { state, age } => {
+                set(&self.tasks, running(), |tasks| (tasks - 1).max(0));
+                set(&self.tasks, LabelText::one("state", state), |tasks| tasks + 1);
+                self.task_age.record(age);
+            }
+            _ => {}
+        }
+    }
+
+    fn record(&self, histograms: &Labelled<Histogram>, labels: LabelText, elapsed: Duration) {
+        let mut histograms = lock(histograms);
+        if histograms.len() < MAX_SERIES || histograms.contains_key(&labels.0) {
+            let histogram =
+                histograms.entry(labels.0).or_insert_with(|| Histogram::new(self.boundaries));
+            histogram.record(elapsed);
+        }
+    }
+
+    pub(crate) fn render(&self, in_flight: i64, text: &mut TextWriter) {
+        let none = LabelText::default();
+        histograms("mcp_server_session_duration_seconds", &self.session_durations, text);
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed) as f64;
+        let waiting = self.waiting.load(Ordering::Relaxed) as f64;
+        one("wharf_requests_in_flight", in_flight as f64, text);
+        one("wharf_requests_waiting", waiting, text);
+        one("wharf_queue_rejected_total", get(&self.queue_rejected), text);
+        transports("wharf_sessions", &self.sessions, text);
+        transports("wharf_streams", &self.streams, text);
+        one("wharf_slow_clients_closed_total", get(&self.slow_clients), text);
+        values("wharf_tasks", &self.tasks, text);
+        one("wharf_task_takeovers_total", get(&self.takeovers), text);
+        text.family("wharf_task_age_seconds");
+        text.histogram("wharf_task_age_seconds", &none, &self.task_age.values());
+        text.family("wharf_rejected_total");
+        for (reason, count) in RefusalReason::ALL.iter().zip(&self.rejected) {
+            let labels = LabelText::one("reason", reason.name());
+            text.sample("wharf_rejected_total", &labels, get(count));
+        }
+        histograms("wharf_store_operation_seconds", &self.store_operations, text);
+        values("wharf_store_failing", &self.failing_stores, text);
+        values("wharf_upstream_up", &self.upstreams, text);
+        one("wharf_upstream_restarts_total", get(&self.restarts), text);
+        text.family("wharf_bytes_total");
+        for (direction, bytes) in [("received", &self.received), ("sent", &self.sent)] {
+            text.sample("wharf_bytes_total", &LabelText::one("direction", direction), get(bytes));
+        }
+        text.family("wharf_build_info");
+        let version = LabelText::one("version", env!("CARGO_PKG_VERSION"));
+        text.sample("wharf_build_info", &version, 1.0);
+    }
+}
+
+fn session_labels(end: &SessionEnd<'_>) -> LabelText {
+    let mut labels = LabelText::one("network_transport", end.transport.network_transport());
+    labels.add("network_protocol_name", end.transport.network_protocol().unwrap_or_default());
+    labels.add("mcp_protocol_version", end.protocol_version.unwrap_or_default());
+    labels.add("error_type", end.error.unwrap_or_default());
+    labels
+}
+
+fn set(values: &Labelled<i64>, labels: LabelText, change: impl FnOnce(i64) -> i64) {
+    let mut values = lock(values);
+    if values.len() < MAX_SERIES || values.contains_key(&labels.0) {
+        let value = values.entry(labels.0).or_default();
+        *value = change(*value);
+    }
+}
+
+fn one(name: &str, value: f64, text: &mut TextWriter) {
+    text.family(name);
+    text.sample(name, &LabelText::default(), value);
+}
+
+fn transports(name: &str, gauges: &[AtomicI64], text: &mut TextWriter) {
+    text.family(name);
+    for (transport, gauge) in ObservedTransport::ALL.iter().zip(gauges) {
+        let labels = LabelText::one("transport", transport.name());
+        text.sample(name, &labels, gauge.load(Ordering::Relaxed) as f64);
+    }
+}
+
+fn values(name: &str, labelled: &Labelled<i64>, text: &mut TextWriter) {
+    text.family(name);
+    for (labels, value) in &*lock(labelled) {
+        text.sample(name, &LabelText(labels.clone()), *value as f64);
+    }
+}
+
+fn histograms(name: &str, labelled: &Labelled<Histogram>, text: &mut TextWriter) {
+    text.family(name);
+    for (labels, histogram) in &*lock(labelled) {
+        text.histogram(name, &LabelText(labels.clone()), &histogram.values());
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

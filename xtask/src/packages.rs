@@ -1,0 +1,35 @@
+//! Installs Debian packages for the tests: `redis-server` for those of stores, `prometheus` for those of metrics.
+
+use std::process::Command;
+
+use crate::workspace::{Workspace, output, run};
+
+pub(crate) fn install(_: &Workspace) -> Result<(), String> {
+    install_package("redis-server", "redis-server")
+}
+
+/// Installs Prometheus with `promtool`.
+pub(crate) fn install_prometheus(_: &Workspace) -> Result<(), String> {
+    install_package("prometheus", "promtool")
+}
+
+/// Installs a package if `program` is missing.
+fn install_package(package: &str, program: &str) -> Result<(), String> {
+    if let Some(version) = output(program, &["--version"]) {
+        println!("{package}: using {version}");
+        return Ok(());
+    }
+    println!("{package}: installing Debian's package {package}");
+    // A missing or outdated package list is the usual reason for a failure.
+    let arguments = ["install", "--yes", "--no-install-recommends", package];
+    let installed = apt(&arguments).or_else(|_| apt(&["update"]).and_then(|()| apt(&arguments)));
+    installed.map_err(|why| format!("{package} could not be installed: {why}"))?;
+    match output(program, &["--version"]) {
+        Some(_) => Ok(()),
+        None => Err(format!("{package} was installed, but {program} does not run")),
+    }
+}
+
+fn apt(arguments: &[&str]) -> Result<(), String> {
+    run(Command::new("apt-get").env("DEBIAN_FRONTEND", "noninteractive").arg("-q").args(arguments))
+}
