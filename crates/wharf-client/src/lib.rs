@@ -28,6 +28,7 @@ pub use crate::server_requests::handler::{ClientHandler, ClientHandlerBuilder};
 pub use crate::subscription::Subscription;
 pub use crate::transport::{ClientTransport, ControlRequest, NotificationListener, ServerInfo};
 pub use task::{TaskChanges, TaskHandle, task_json};
+pub use wharf_model::{CallError, ConnectError, Timeout};
 
 /// Names that [`args!`] expands to.
 #[doc(hidden)]

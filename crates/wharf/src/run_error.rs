@@ -112,6 +112,10 @@ from! {
     serde_json::Error,
     tokio::task::JoinError,
     wharf_model::Error,
+    #[cfg(feature = "client")]
+    wharf_client::CallError,
+    #[cfg(feature = "client")]
+    wharf_client::ConnectError,
     #[cfg(feature = "server")]
     wharf_server::ClientRequestError,
     #[cfg(feature = "server")]

@@ -7,7 +7,8 @@ use std::{
 
 use serde_json::Value;
 use wharf_model::{
-    Error, ErrorKind, HeaderParams, JsonText, LazyJson, TaskSupport, ToolInfo, ToolResult, excerpt,
+    Error, ErrorKind, FailureOrigin, HeaderParams, JsonText, LazyJson, TaskSupport, ToolInfo,
+    ToolResult, excerpt,
 };
 use wharf_schema::{
     client_output_validator::{OutputValidator, Validity},
@@ -139,10 +140,15 @@ impl KnownTool {
         let refused = |problem: &String| {
             let name = excerpt(&self.info.name);
             let message = format!("The tool `{name}` cannot be called over HTTP: {problem}");
-            Error::new(ErrorKind::ToolSchemaInvalid).with_message(message)
+            Error::new(ErrorKind::ToolSchemaInvalid)
+                .with_message(message)
+                .from_client(FailureOrigin::Protocol)
         };
         let headers = self.headers.as_ref().map_err(refused)?;
-        let invalid = |problem| Error::new(ErrorKind::InvalidParams).with_message(problem);
+        let invalid = |problem| {
+            let error = Error::new(ErrorKind::InvalidParams).with_message(problem);
+            error.from_client(FailureOrigin::Usage)
+        };
         headers.values_for(arguments).map_err(invalid)
     }
 
@@ -197,7 +203,8 @@ impl KnownTool {
             "The result of `{}` does not match its own output schema:\n{problem}",
             excerpt(&self.info.name)
         );
-        Err(Error::new(ErrorKind::OutputSchemaMismatch).with_message(message))
+        let error = Error::new(ErrorKind::OutputSchemaMismatch).with_message(message);
+        Err(error.from_client(FailureOrigin::Protocol))
     }
 }
 

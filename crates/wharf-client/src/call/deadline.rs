@@ -8,13 +8,13 @@ use std::{
     time::Duration,
 };
 
-use wharf_model::{BoxFuture, Error, ErrorKind, Timer};
+use wharf_model::{BoxFuture, Error, ErrorKind, FailureOrigin, Timeout, Timer};
 
 /// Runs `work` with a timeout. `option` names the setting to raise in the error.
 pub(crate) async fn within<T>(
     timer: &Arc<dyn Timer>,
     limit: Duration,
-    option: &str,
+    option: TimeoutOption,
     work: impl Future<Output = Result<T, Error>>,
 ) -> Result<T, Error> {
     // A deadline beyond the end of the clock never expires.
@@ -33,9 +33,17 @@ pub(crate) async fn within<T>(
     .await
 }
 
-pub(crate) fn out_of_time(limit: Duration, option: &str) -> Error {
+/// A timeout, and the option that sets it.
+pub(crate) type TimeoutOption = (Timeout, &'static str);
+
+pub(crate) const IDLE: TimeoutOption = (Timeout::Idle, "timeout");
+pub(crate) const TOTAL: TimeoutOption = (Timeout::Total, "total");
+
+pub(crate) fn out_of_time(limit: Duration, (timeout, option): TimeoutOption) -> Error {
     let message = format!("Request timed out after {limit:?}: raise `{option}` if it needs longer");
-    Error::new(ErrorKind::RequestTimeout).with_message(message)
+    Error::new(ErrorKind::RequestTimeout)
+        .with_message(message)
+        .from_client(FailureOrigin::Timeout(timeout, limit))
 }
 
 /// Runs CPU-bound work on a blocking thread, so that timeouts and cancellation of calls still work.
@@ -46,13 +54,18 @@ pub(crate) async fn run_blocking<T: Send + 'static>(
     match tokio::runtime::Handle::try_current() {
         Ok(runtime) => {
             let done = runtime.spawn_blocking(work).await;
-            done.unwrap_or_else(|_| Err(Error::new(ErrorKind::InternalError)))
+            done.unwrap_or_else(|_| Err(panicked()))
         }
         Err(_) => work(),
     }
 }
 
 /// Completes after `pause`.
+fn panicked() -> Error {
+    Error::new(ErrorKind::InternalError).from_client(FailureOrigin::Protocol)
+}
+
+/// Sleeps on the timer.
 pub(crate) async fn sleep(timer: &Arc<dyn Timer>, pause: Duration) {
     match timer.now().checked_add(pause) {
         Some(end) => timer.sleep_until(end).await,

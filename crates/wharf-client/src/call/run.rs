@@ -3,8 +3,8 @@
 use std::{collections::BTreeSet, future::poll_fn, sync::Arc, time::Duration};
 
 use wharf_model::{
-    ActiveCall, Deadlines, Error, ErrorKind, InputMode, InputRequired, Method, Outcome, Reply,
-    Request, Service, Task, TaskRequest, TaskSupport, ToolInfo, ToolResult,
+    ActiveCall, Deadlines, Error, ErrorKind, FailureOrigin, InputMode, InputRequired, Method,
+    Outcome, Reply, Request, Service, Task, TaskRequest, TaskSupport, ToolInfo, ToolResult,
 };
 
 use crate::{
@@ -51,7 +51,7 @@ pub(crate) async fn run(
         CallKind::Start(spec, ttl) => {
             let tool = spec.target.clone();
             let start = CallRun::new(caller, spec, hooks, idle).start(ttl);
-            let handle = match deadline::within(timer, total, "total", start).await? {
+            let handle = match deadline::within(timer, total, deadline::TOTAL, start).await? {
                 TaskStart::Task(task) => TaskHandle::created(caller, tool, *task),
                 TaskStart::Result(result) => TaskHandle::done(caller, tool, result),
             };
@@ -64,12 +64,12 @@ pub(crate) async fn run(
                 check(caller, handle.tool(), &result, idle).await?;
                 Ok(result)
             };
-            let result = deadline::within(timer, total, "total", checked).await?;
+            let result = deadline::within(timer, total, deadline::TOTAL, checked).await?;
             Ok(CallResult::Reply(Reply::Tool(result)))
         }
         CallKind::Raw { method, params } => {
             let raw = any_method::ask(caller, method, params, hooks, idle);
-            deadline::within(timer, total, "total", raw).await.map(CallResult::Raw)
+            deadline::within(timer, total, deadline::TOTAL, raw).await.map(CallResult::Raw)
         }
     }
 }
@@ -94,7 +94,8 @@ async fn call(
     }
     let (method, generation) = (spec.method, server_state.generation(spec.method));
     let call = CallRun::new(caller, spec, hooks, idle).finish();
-    let (reply, input_requested) = deadline::within(caller.timer(), total, "total", call).await?;
+    let (reply, input_requested) =
+        deadline::within(caller.timer(), total, deadline::TOTAL, call).await?;
     // A result that depends on input responses is not cached.
     if let (Some(key), false) = (key, input_requested) {
         server_state.insert(method, key, &reply, generation, caller.timer().now());
@@ -305,7 +306,7 @@ pub(crate) async fn find_tool(
     name: &str,
 ) -> Result<Option<Arc<ToolInfo>>, Error> {
     let mut tools = PagedList::<ToolInfo>::new(caller).no_cache();
-    while let Some(tool) = tools.next().await.transpose()? {
+    while let Some(tool) = tools.next_item().await.transpose()? {
         if tool.name == name {
             return Ok(Some(tool));
         }
@@ -327,7 +328,7 @@ async fn check(
         false => {
             let structured = result.structured.clone();
             let checked = deadline::run_blocking(move || known.check_output(structured.as_ref()));
-            deadline::within(caller.timer(), idle, "timeout", checked).await?
+            deadline::within(caller.timer(), idle, deadline::IDLE, checked).await?
         }
     };
     if let (Some(unchecked), Some(tool)) = (unchecked, tool) {
@@ -352,7 +353,7 @@ pub(crate) async fn send_request(
     let (outcome, input_requested) = poll_fn(|cx| attempt.poll_end(&mut events, cx)).await;
     match outcome {
         Outcome::Failed(error) if *error == Error::new(ErrorKind::RequestTimeout) => {
-            (deadline::out_of_time(idle, "timeout").into(), input_requested)
+            (deadline::out_of_time(idle, deadline::IDLE).into(), input_requested)
         }
         outcome => (outcome, input_requested),
     }
@@ -360,10 +361,15 @@ pub(crate) async fn send_request(
 
 pub(crate) fn protocol_violation(what: &str) -> Error {
     let message = format!("The server {what}: this violates the protocol");
-    Error::new(ErrorKind::ValidationFailed).with_message(message)
+    invalid(message)
 }
 
 pub(crate) fn limit_exceeded(what: &str) -> Error {
     let message = format!("The server {what}; raise `CallOptions::rounds` to allow more");
-    Error::new(ErrorKind::ValidationFailed).with_message(message)
+    invalid(message)
+}
+
+fn invalid(message: String) -> Error {
+    let error = Error::new(ErrorKind::ValidationFailed).with_message(message);
+    error.from_client(FailureOrigin::Protocol)
 }

@@ -70,7 +70,7 @@ impl UrlElicitations {
         let pause = deadline::backoff(FIRST_RETRY_DELAY, self.tries, idle);
         self.tries += 1;
         let done: BoxFuture<Result<(), Error>> = Box::pin(caller.server_state().completed(names));
-        match deadline::within(caller.timer(), pause, "timeout", done).await {
+        match deadline::within(caller.timer(), pause, deadline::IDLE, done).await {
             Err(error) if error.kind != ErrorKind::RequestTimeout => Err(error),
             _ => Ok(()),
         }

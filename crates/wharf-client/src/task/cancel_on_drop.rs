@@ -38,7 +38,8 @@ impl Drop for CancelOnDrop {
         let all_sent = caller.pending_cancels().begin();
         let mut cancelling = Box::pin(async move {
             let cancelling = async { cancel(&caller, &id).await };
-            let _ = deadline::within(caller.timer(), CANCEL_TIMEOUT, "timeout", cancelling).await;
+            let _ =
+                deadline::within(caller.timer(), CANCEL_TIMEOUT, deadline::IDLE, cancelling).await;
             drop(all_sent);
         });
         // The first poll often suffices: a server in this process needs no more.

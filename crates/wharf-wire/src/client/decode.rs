@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use bytestring::ByteString;
-use wharf_model::{Error, ErrorKind};
+use wharf_model::{Error, ErrorKind, FailureOrigin};
 
 use crate::client::{
     ClientCodec, ServerMessage, notifications, server_requests::read_client_request,
@@ -158,5 +158,6 @@ impl ClientCodec {
 }
 
 fn unreadable(kind: ErrorKind, problem: &str) -> Error {
-    Error::new(kind).with_message(format!("The server sent an invalid message: {problem}"))
+    let message = format!("The server sent an invalid message: {problem}");
+    Error::new(kind).with_message(message).from_client(FailureOrigin::Protocol)
 }

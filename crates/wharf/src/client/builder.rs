@@ -11,8 +11,8 @@ use wharf_client::{
     CallOptions, ClientHandle, ClientHandler, ClientHandlerBuilder, ClientTransport,
 };
 use wharf_model::{
-    BoxFuture, ClientCapabilities, ClientRequest, Error, ErrorKind, Implementation, LogLevel, Meta,
-    TASKS_EXTENSION, Timer,
+    BoxFuture, ClientCapabilities, ClientRequest, ConnectError, Error, ErrorKind, FailureOrigin,
+    Implementation, LogLevel, Meta, TASKS_EXTENSION, Timer,
 };
 #[cfg(feature = "server")]
 use wharf_model::{Principal, RequestExtensions, Trusted};
@@ -251,10 +251,14 @@ impl ClientBuilder {
     ///
     /// # Errors
     /// If there is no such server, or no protocol version is shared with it.
-    pub async fn connect(mut self, target: impl Into<Target>) -> Result<Client, Error> {
-        let mut target = target.into();
+    pub async fn connect(self, target: impl Into<Target>) -> Result<Client, ConnectError> {
+        self.open(target.into()).await.map_err(ConnectError::of_outcome)
+    }
+
+    async fn open(mut self, mut target: Target) -> Result<Client, Error> {
         if let Target::Entry(entry) = target {
-            let (resolved, headers) = entry.resolve().map_err(|error| target_error(&error))?;
+            let (resolved, headers) =
+                entry.resolve().map_err(|error| target_error(&error).with_source(error))?;
             // Headers of the caller override those of the file.
             let is_set = |name: &str| self.headers.iter().any(|it| it.0.eq_ignore_ascii_case(name));
             let from_file: Vec<_> = headers.into_iter().filter(|(name, _)| !is_set(name)).collect();
@@ -341,7 +345,9 @@ impl ClientBuilder {
         let options = match (&self.auth, scheme.as_deref()) {
             (Some(auth), Some("http" | "https" | "ws" | "wss")) => {
                 let mut options = options;
-                let (credentials, deadline) = (auth.at(url)?, deadline.clone());
+                let credentials =
+                    auth.at(url).map_err(|error| error.from_client(FailureOrigin::Target))?;
+                let deadline = deadline.clone();
                 options.credentials =
                     Some(Arc::new(ClockPausingCredentials { credentials, deadline }));
                 options
@@ -421,7 +427,8 @@ impl UnsolicitedRequestHandler for UnsolicitedHandler {
 }
 
 fn target_error(problem: &dyn fmt::Display) -> Error {
-    Error::new(ErrorKind::TransportError).with_message(problem.to_string())
+    let error = Error::new(ErrorKind::TransportError).with_message(problem.to_string());
+    error.from_client(FailureOrigin::Target)
 }
 
 impl fmt::Debug for ClientBuilder {

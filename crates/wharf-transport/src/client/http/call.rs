@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytestring::ByteString;
-use wharf_model::{Error, ErrorKind};
+use wharf_model::{Error, ErrorKind, FailureOrigin};
 use wharf_wire::CallId;
 
 use crate::client::http::{
@@ -114,7 +114,9 @@ fn not_json_rpc(connection: &HttpConnection, error: &Error) -> Error {
         "{} returned something that is not a JSON-RPC message: {}",
         connection.session.to, error.message
     );
-    Error::new(ErrorKind::TransportError).with_message(problem)
+    Error::new(ErrorKind::TransportError)
+        .with_message(problem)
+        .in_place_of(error, FailureOrigin::Protocol)
 }
 
 /// Returns the reply, which must have arrived.
@@ -124,7 +126,8 @@ async fn ready(pending_reply: &mut PendingReply) -> Result<ByteString, Error> {
         reply = pending_reply.wait() => reply,
         () = std::future::ready(()) => {
             let problem = "The server's response contains no reply to the request";
-            Err(Error::new(ErrorKind::TransportError).with_message(problem))
+            let error = Error::new(ErrorKind::TransportError).with_message(problem);
+            Err(error.from_client(FailureOrigin::Protocol))
         }
     }
 }

@@ -4,6 +4,7 @@ use std::{
     fmt, io,
     net::SocketAddr,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
@@ -36,7 +37,7 @@ const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Connection error, as text for users.
 #[derive(Debug)]
-pub(crate) struct ConnectError(String);
+pub(crate) struct ConnectError(pub(crate) String, pub(crate) Option<Arc<io::Error>>);
 
 impl fmt::Display for ConnectError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -44,7 +45,11 @@ impl fmt::Display for ConnectError {
     }
 }
 
-impl std::error::Error for ConnectError {}
+impl std::error::Error for ConnectError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.1.as_deref().map(|error| error as _)
+    }
+}
 
 /// Connects to the origin of a URL.
 #[derive(Clone, Default)]
@@ -68,7 +73,7 @@ impl HttpConnector {
             Ok(connected) => connected,
             Err(_) => {
                 let seconds = CONNECT_TIMEOUT.as_secs();
-                Err(ConnectError(format!("{origin} did not respond within {seconds} s")))
+                Err(ConnectError(format!("{origin} did not respond within {seconds} s"), None))
             }
         }
     }
@@ -81,19 +86,22 @@ impl HttpConnector {
         }
         match self.trust.encrypt(origin.host(), stream).await {
             Ok(stream) => Ok(ClientStream::Encrypted(Box::new(stream))),
-            Err(error) => Err(ConnectError(match crate::client::http::tls::is_not_tls(&error) {
-                Some(true) => {
-                    let plain = origin.unencrypted();
-                    format!("the server at {origin} does not speak TLS; try {plain}")
-                }
-                Some(false) => {
-                    let plain = origin.unencrypted();
-                    format!(
-                        "{origin} ended the TLS handshake ({error}); if it does not speak TLS, try {plain}"
-                    )
-                }
-                None => format!("{origin} has no trusted certificate ({error})"),
-            })),
+            Err(error) => {
+                let problem = match crate::client::http::tls::is_not_tls(&error) {
+                    Some(true) => {
+                        let plain = origin.unencrypted();
+                        format!("the server at {origin} does not speak TLS; try {plain}")
+                    }
+                    Some(false) => {
+                        let plain = origin.unencrypted();
+                        format!(
+                            "{origin} ended the TLS handshake ({error}); if it does not speak TLS, try {plain}"
+                        )
+                    }
+                    None => format!("{origin} has no trusted certificate ({error})"),
+                };
+                Err(ConnectError(problem, Some(Arc::new(error))))
+            }
         }
     }
 
@@ -101,7 +109,7 @@ impl HttpConnector {
     async fn connect(&self, origin: &Origin) -> Result<ClientStream, ConnectError> {
         if origin.is_encrypted() {
             let problem = "https needs the feature `tls`, and this program was built without it";
-            return Err(ConnectError(problem.into()));
+            return Err(ConnectError(problem.into(), None));
         }
         connect_tcp(origin).await.map(ClientStream::Plain)
     }
@@ -126,7 +134,10 @@ async fn connect_tcp(origin: &Origin) -> Result<TcpStream, ConnectError> {
     let (host, port) = (origin.host(), origin.port());
     let addresses = match lookup_host((host, port)).await {
         Ok(addresses) => addresses.collect::<Vec<_>>(),
-        Err(error) => return Err(ConnectError(format!("cannot resolve host {host:?} ({error})"))),
+        Err(error) => {
+            let problem = format!("cannot resolve host {host:?} ({error})");
+            return Err(ConnectError(problem, Some(Arc::new(error))));
+        }
     };
     let stream = first_of(addresses).await.map_err(|error| {
         let problem = match error.kind() {
@@ -135,7 +146,7 @@ async fn connect_tcp(origin: &Origin) -> Result<TcpStream, ConnectError> {
             }
             _ => format!("{host}:{port} cannot be reached ({error})"),
         };
-        ConnectError(problem)
+        ConnectError(problem, Some(Arc::new(error)))
     })?;
     // Messages are written whole, so Nagle's algorithm would only delay them.
     let _ = stream.set_nodelay(true);

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use http::{Uri, uri::Scheme};
-use wharf_model::{Error, ErrorKind, excerpt};
+use wharf_model::{Error, ErrorKind, FailureOrigin, excerpt};
 
 /// Maximum length of a URL.
 const MAX_URL_BYTES: usize = 8 << 10;
@@ -159,7 +159,7 @@ fn bad_url(url: &str, why: &str) -> Error {
         _ => shown.to_owned(),
     };
     let message = format!("invalid URL {:?}: {why}", excerpt(&shown));
-    Error::new(ErrorKind::InvalidParams).with_message(message)
+    Error::new(ErrorKind::InvalidParams).with_message(message).from_client(FailureOrigin::Target)
 }
 
 #[cfg(test)]

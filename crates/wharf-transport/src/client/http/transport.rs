@@ -10,7 +10,8 @@ use serde_json::{Value, value::RawValue};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use wharf_client::{ClientTransport, ControlRequest, NotificationListener, ServerInfo};
 use wharf_model::{
-    BoxFuture, Error, ErrorKind, LogLevel, Method, Outbox, Outcome, Reply, Request, Service,
+    BoxFuture, Error, ErrorKind, FailureOrigin, LogLevel, Method, Outbox, Outcome, Reply, Request,
+    Service,
 };
 use wharf_wire::{CallId, ClientCodec};
 
@@ -19,12 +20,13 @@ use crate::client::http::{
     connection::HttpConnection,
     handshake::open,
     send::HttpSender,
-    session::{OutgoingMessage, SendError, closed},
+    session::{OutgoingMessage, SendError, closed_by},
 };
 use crate::{
     Shutdown,
     client::{
         backoff::{ReconnectBackoff, RetryTiming},
+        closed_error, no_connection, opening_failed,
         pending::{PendingKind, PendingReply, PendingRequests},
         subscription::{SubscriptionTransport, listen},
     },
@@ -96,7 +98,7 @@ impl HttpTransportState {
             let _paused = outbox.filter(|_| is_login).map(Outbox::pause);
             tokio::select! {
                 opened = &mut opening => {
-                    return opened.unwrap_or_else(|_| Err(Error::new(ErrorKind::InternalError)));
+                    return opened.unwrap_or_else(|_| Err(opening_failed()));
                 }
                 _ = login_state.changed() => {}
             }
@@ -220,7 +222,9 @@ impl HttpTransportState {
         let (_, result) = self.send_with_reopen(Some(outbox), kind, write).await?;
         RawValue::from_string(result.to_string()).map_err(|error| {
             let problem = format!("The result of {method} is not JSON: {error}");
-            Error::new(ErrorKind::ValidationFailed).with_message(problem)
+            Error::new(ErrorKind::ValidationFailed)
+                .with_message(problem)
+                .from_client_because(FailureOrigin::Protocol, Arc::new(error))
         })
     }
 
@@ -302,7 +306,7 @@ impl HttpTransportState {
         method: &str,
         message: Vec<u8>,
     ) -> Result<ByteString, Error> {
-        let connection = self.current().ok_or_else(|| Error::new(ErrorKind::ConnectionClosed))?;
+        let connection = self.current().ok_or_else(no_connection)?;
         let headers = connection.session.codec.headers(method, None, None);
         let began = Instant::now();
         let done = self
@@ -316,7 +320,7 @@ impl HttpTransportState {
             Ok(reply) => return Ok(reply),
             Err(SendError::Gone(error)) => {
                 connection.session.end(&error);
-                closed(&error.message)
+                closed_by(&error)
             }
             Err(SendError::Failed(error)) => error,
         };
@@ -343,10 +347,6 @@ fn target(method: &str, params: Option<&str>) -> Option<String> {
     let field = Method::from_name(method)?.info().mirrored?;
     let params: Value = serde_json::from_str(params?).ok()?;
     params.get(field)?.as_str().map(str::to_owned)
-}
-
-fn closed_error() -> Error {
-    closed("Connection closed: this client was closed; create a new one")
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -20,7 +20,8 @@ use serde_json::value::RawValue;
 use tokio::time::sleep_until;
 use wharf_client::{ClientTransport, ControlRequest, NotificationListener, ServerInfo};
 use wharf_model::{
-    BoxFuture, Error, ErrorKind, LogLevel, Method, Outbox, Outcome, Reply, Request, Service,
+    BoxFuture, Error, ErrorKind, FailureOrigin, LogLevel, Method, Outbox, Outcome, Reply, Request,
+    Service,
 };
 use wharf_wire::ClientCodec;
 
@@ -28,7 +29,9 @@ use crate::Shutdown;
 use crate::client::{
     ClientTransportOptions,
     backoff::{ReconnectBackoff, RetryTiming},
+    closed_error,
     handshake::{HandshakeResult, open},
+    no_connection, opening_failed,
     pending::{PendingKind, PendingReply, PendingRequests},
     stream::{connection::StreamConnection, connector::Connector},
     subscription::{SubscriptionTransport, listen},
@@ -93,7 +96,7 @@ impl<D: Connector> StreamTransportState<D> {
         let state = self.clone();
         // Spawned: a call that is not polled must not block the others.
         let opening = tokio::spawn(async move { state.open().await });
-        opening.await.unwrap_or_else(|_| Err(Error::new(ErrorKind::InternalError)))
+        opening.await.unwrap_or_else(|_| Err(opening_failed()))
     }
 
     async fn open(self: &Arc<Self>) -> Result<StreamConnection, Error> {
@@ -136,11 +139,12 @@ impl<D: Connector> StreamTransportState<D> {
             RetryTiming::Now => {}
             RetryTiming::At(time) => sleep_until(time).await,
             RetryTiming::Refused(wait, failures) => {
-                return Err(Error::new(ErrorKind::TransportError).with_message(format!(
+                let error = Error::new(ErrorKind::TransportError).with_message(format!(
                     "{} failed {failures} times in a row, and is tried again in {:.1} s",
                     self.connector.name(),
                     wait.as_secs_f64()
-                )));
+                ));
+                return Err(error.from_client(FailureOrigin::NotSent));
             }
         }
         let opened = open(&self.connector, &self.pending).await;
@@ -339,7 +343,7 @@ impl<D: Connector> SubscriptionTransport for TransportHandle<D> {
     ) -> BoxFuture<Result<ByteString, Error>> {
         let connection = self.0.live();
         Box::pin(async move {
-            let connection = connection.ok_or_else(|| Error::new(ErrorKind::ConnectionClosed))?;
+            let connection = connection.ok_or_else(no_connection)?;
             StreamTransportState::<D>::send_request(connection, pending_reply, message).await
         })
     }
@@ -368,11 +372,6 @@ impl Drop for SentRequest {
         codec.cancelled(&self.pending_reply.id, "the caller dropped the request", &mut message);
         self.connection.send_soon(message);
     }
-}
-
-fn closed_error() -> Error {
-    Error::new(ErrorKind::ConnectionClosed)
-        .with_message("Connection closed: this client was closed; create a new one")
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
