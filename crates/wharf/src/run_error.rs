@@ -112,6 +112,8 @@ from! {
     serde_json::Error,
     tokio::task::JoinError,
     wharf_model::Error,
+    #[cfg(feature = "server")]
+    wharf_store::OpenError,
     #[cfg(feature = "client")]
     wharf_client::CallError,
     #[cfg(feature = "client")]

@@ -72,7 +72,8 @@ impl Error {
         self.source.as_ref()?.origin
     }
 
-    pub(super) fn shared_source(&self) -> Option<SharedSource> {
+    /// Returns the source, without its [`InternalSource`].
+    pub fn shared_source(&self) -> Option<SharedSource> {
         self.source.as_ref()?.error.clone()
     }
 }
