@@ -2,15 +2,15 @@
 
 use crate::support::{FakeTransport, answering, caller, caller_with, tool};
 use serde_json::{Value, json, value::to_raw_value};
-use wharf_client::{CallOptions, ClientHandlerBuilder};
-use wharf_model::{Error, ToolInfo, ToolResult};
+use wharf_client::{CallError, CallOptions, ClientHandlerBuilder};
+use wharf_model::{ToolInfo, ToolResult};
 
 fn result(structured: &Value) -> ToolResult {
     ToolResult::text("x").structured(to_raw_value(structured).unwrap())
 }
 
 /// Lists a tool with this output schema, and calls it.
-async fn called(schema: Value, result: ToolResult) -> Result<ToolResult, Error> {
+async fn called(schema: Value, result: ToolResult) -> Result<ToolResult, CallError> {
     let info = ToolInfo::without_parameters("t").output_schema(schema);
     let transport = FakeTransport::default().then(tool(info)).then(result).transport();
     let caller = caller(&transport);
@@ -203,6 +203,6 @@ async fn large_results_are_checked_off_the_runtimes_threads() {
             std::task::Poll::Ready(end) => end.unwrap_err(),
             std::task::Poll::Pending => call.await.unwrap_err(),
         };
-        assert!(error.kind.is_output_schema_mismatch(), "{error}");
+        assert!(error.kind().is_output_schema_mismatch(), "{error}");
     }
 }

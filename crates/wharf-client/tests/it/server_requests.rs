@@ -203,7 +203,7 @@ async fn server_requests_beyond_the_limit_are_rejected() {
         .transport();
     let never = ClientHandlerBuilder::new().roots(std::future::pending::<Result<Vec<Root>, Error>>);
     let error = answering(&transport, never).call("t", ()).await.unwrap_err();
-    assert!(error.kind.is_overloaded() && error.message.contains("64"), "{error}");
+    assert!(error.kind().is_overloaded() && error.message().contains("64"), "{error}");
 }
 
 struct DropCounter(Arc<AtomicUsize>);
@@ -263,7 +263,7 @@ async fn an_answer_that_never_arrives_ends_with_the_total_timeout() {
     let caller = answering(&transport, never);
     for _ in 0..2 {
         let error = caller.call("t", ()).timeout(SECOND).await.unwrap_err();
-        assert!(error.kind.is_request_timeout() && error.message.contains("600s"), "{error}");
+        assert!(error.kind().is_request_timeout() && error.message().contains("600s"), "{error}");
     }
 }
 

@@ -208,6 +208,13 @@ impl CallError {
     }
 }
 
+/// Compares with the error that the server sent.
+impl PartialEq<Error> for CallError {
+    fn eq(&self, sent: &Error) -> bool {
+        self.refusal() == Some(sent)
+    }
+}
+
 impl fmt::Display for CallError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.message())
