@@ -145,9 +145,12 @@ async fn closed_client_is_wrong_usage() {
 #[tokio::test]
 async fn question_mark_in_a_handler_is_an_internal_error() {
     let upstream = Client::connect(server()).await.unwrap();
-    let tide = Resource::new("harbour:tide", async move || {
-        let tide: String = upstream.call_as("absent", ()).await?;
-        Ok::<_, wharf::Error>(tide)
+    let tide = Resource::new("harbour:tide", move || {
+        let upstream = upstream.clone();
+        async move {
+            let tide: String = upstream.call_as("absent", ()).await?;
+            Ok::<_, wharf::Error>(tide)
+        }
     });
     let endpoint = Server::new("proxy", "1.0.0").add(tide).build().unwrap();
     let client = Client::builder().era(wharf::Era::Modern).connect(endpoint).await.unwrap();
