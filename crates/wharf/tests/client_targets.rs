@@ -104,7 +104,7 @@ async fn a_pair_of_streams_cannot_be_opened_again() {
     let _ = sum(&client).await;
     let error = sum(&client).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ConnectionClosed, "{error}");
-    assert!(error.message.contains("`StreamConnector`"), "{error}");
+    assert!(error.message().contains("`StreamConnector`"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -72,7 +72,7 @@ async fn a_lost_subscription_ends_with_an_error() {
     assert!(listening.next().await.is_none());
     assert_eq!(caller.listen(wanted()).await.unwrap_err(), lost());
     let error = caller.listen(wanted()).await.unwrap_err();
-    assert!(error.kind().is_subscription_failed(), "{error}");
+    assert!(error.kind().is_validation_failed(), "{error}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -81,7 +81,7 @@ pub async fn an_answer_that_does_not_fit_its_form_fails_the_call(harness: Harnes
     let told = match called {
         Err(error) => {
             assert_eq!(error.kind(), ErrorKind::InvalidParams);
-            error.message().into_owned()
+            error.message().to_owned()
         }
         Ok(result) => {
             assert!(result.is_error);
