@@ -1,6 +1,7 @@
 //! Context of a command: the server, the terminal, the options.
 
 use std::{
+    io,
     path::PathBuf,
     sync::{Arc, OnceLock},
     time::Duration,
@@ -8,10 +9,11 @@ use std::{
 
 use tokio::task::JoinSet;
 use wharf::{
-    Client, Error, ErrorKind,
+    Client, ErrorKind,
     auth::client::Auth,
     client::{
-        CallBuilder, ClientBuilder, ClientHandlerBuilder, Deadline, Stderr, Target, TraceEvent,
+        CallBuilder, ClientBuilder, ClientHandlerBuilder, ConnectError, Deadline, Stderr, Target,
+        TraceEvent,
     },
     model::Implementation,
 };
@@ -121,7 +123,7 @@ impl Context {
             others.spawn(connect()?);
         }
         while let Some(client) = others.join_next().await {
-            let client = client.unwrap_or_else(|_| Err(Error::new(ErrorKind::InternalError)));
+            let client = client.map_err(|error| CliError::from(io::Error::other(error)))?;
             clients.push(client.map_err(failed)?);
         }
         Ok(self.clients.get_or_init(|| clients))
@@ -237,10 +239,10 @@ impl Context {
     }
 
     /// Error of a connection attempt, with a hint for a missing variable or a wrong path.
-    fn connect_error(target: &Target, error: Error) -> CliError {
+    fn connect_error(target: &Target, error: ConnectError) -> CliError {
         let hint = match target {
-            Target::Command(_) if error.message.contains("it ended with") => Some(ENV_HINT),
-            Target::Url(_) if error.message.contains("404 Not Found") => Some(PATH_HINT),
+            Target::Command(_) if error.message().contains("it ended with") => Some(ENV_HINT),
+            Target::Url(_) if error.message().contains("404 Not Found") => Some(PATH_HINT),
             _ => None,
         };
         CliError::connecting(error).hint(hint.map(str::to_owned))
@@ -308,7 +310,7 @@ impl Context {
     pub(crate) fn timeout_error(&self) -> CliError {
         let limit = self.shared.timeout.unwrap_or_default();
         let message = format!("The command took longer than {limit:?}");
-        Error::new(ErrorKind::RequestTimeout).with_message(message).into()
+        CliError::of_kind(ErrorKind::RequestTimeout, message)
     }
 
     /// Closes all connections concurrently.

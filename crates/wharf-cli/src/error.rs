@@ -3,7 +3,11 @@
 use std::{borrow::Cow, io};
 
 use serde_json::{Map, Value};
-use wharf::{Error, ErrorKind, auth::client::Challenge, client::config::masked_url};
+use wharf::{
+    Error, ErrorKind,
+    auth::client::Challenge,
+    client::{CallError, ConnectError, config::masked_url},
+};
 
 use crate::terminal::{Paint, StderrOutput, clean, clean_json};
 
@@ -118,12 +122,33 @@ impl CliError {
     }
 
     /// Error of a connection attempt.
-    pub(crate) fn connecting(error: Error) -> Self {
-        let exit = match exit(error.kind) {
+    pub(crate) fn connecting(error: ConnectError) -> Self {
+        let (kind, sent) = match error {
+            ConnectError::Refused(error) | ConnectError::Unauthorized(error) => {
+                (error.kind, CliError::from(error))
+            }
+            error => (error.kind(), Self::of_kind(error.kind(), error.message().to_owned())),
+        };
+        let exit = match exit(kind) {
             ExitStatus::Authorization => ExitStatus::Authorization,
             _ => ExitStatus::Unreachable,
         };
-        CliError { exit, ..CliError::from(error) }
+        CliError { exit, ..sent }
+    }
+
+    /// Error with the exit code and the hint of this kind.
+    pub(crate) fn of_kind(kind: ErrorKind, message: impl Into<Cow<'static, str>>) -> Self {
+        let message = message.into();
+        let advice = match kind {
+            // Only the client creates these kinds; servers cannot send them.
+            ErrorKind::TransportError | ErrorKind::AuthorizationFailed
+                if message.contains(PRIVATE) =>
+            {
+                Some("--allow-private allows it; use it only for a server you trust.")
+            }
+            _ => advice(kind),
+        };
+        CliError::new(exit(kind), kind.name(), message).hint(advice.map(str::to_owned))
     }
 
     /// Error that the tool itself returned; its own message is in the result.
@@ -198,17 +223,17 @@ impl CliError {
 impl From<Error> for CliError {
     fn from(error: Error) -> Self {
         let Error { kind, message, data, code, .. } = error;
-        let advice = match kind {
-            // Only the client creates these kinds; servers cannot send them.
-            ErrorKind::TransportError | ErrorKind::AuthorizationFailed
-                if message.contains(PRIVATE) =>
-            {
-                Some("--allow-private allows it; use it only for a server you trust.")
-            }
-            _ => advice(kind),
-        };
-        let advice = advice.map(str::to_owned);
-        CliError { code, data, ..CliError::new(exit(kind), kind.name(), message) }.hint(advice)
+        CliError { code, data, ..CliError::of_kind(kind, message) }
+    }
+}
+
+/// Error of a call. Only an error that was sent has a code and data.
+impl From<CallError> for CliError {
+    fn from(error: CallError) -> Self {
+        match error {
+            CallError::Refused(error) | CallError::Unauthorized(error) => error.into(),
+            error => CliError::of_kind(error.kind(), error.message().to_owned()),
+        }
     }
 }
 
@@ -298,9 +323,10 @@ mod tests {
         ] {
             assert_eq!(CliError::from(Error::new(kind)).exit as i32, code, "{kind}");
         }
-        assert_eq!(CliError::connecting(Error::new(ErrorKind::InvalidRequest)).exit as i32, 4);
-        assert_eq!(CliError::connecting(Error::new(ErrorKind::Forbidden)).exit as i32, 3);
-        let timeout = CliError::connecting(Error::new(ErrorKind::RequestTimeout));
+        let connecting = |kind| CliError::connecting(ConnectError::Refused(Error::new(kind)));
+        assert_eq!(connecting(ErrorKind::InvalidRequest).exit as i32, 4);
+        assert_eq!(connecting(ErrorKind::Forbidden).exit as i32, 3);
+        let timeout = connecting(ErrorKind::RequestTimeout);
         assert!(timeout.json().contains("--timeout"));
         assert!(!timeout.without_timeout_hint().json().contains("--timeout"));
         assert_eq!(

@@ -24,10 +24,14 @@ impl StoreOptions {
         let keys = self.store_key.as_deref().map(keys).transpose()?;
         let stores = store::open(url).await.map_err(|error| {
             let is_redis = url.starts_with("redis");
-            match error.kind == ErrorKind::TemporarilyUnavailable && is_redis {
-                true => CliError::connecting(error).hint(START_REDIS.to_owned()),
+            let message = error.message().to_owned();
+            match error {
+                store::OpenError::Unavailable { .. } if is_redis => {
+                    CliError::of_kind(ErrorKind::TemporarilyUnavailable, message)
+                        .hint(START_REDIS.to_owned())
+                }
                 // Caused by the URL, or by a file that it names.
-                false => CliError::usage(error.message),
+                _ => CliError::usage(message),
             }
         })?;
         let server = server.store(stores);

@@ -1,6 +1,7 @@
 //! [`ClientHandle`]: typed calls to one server.
 
 use std::{
+    borrow::Cow,
     fmt,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -10,13 +11,13 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{json, value::RawValue};
 use wharf_model::{
     ActiveCall, ClientObservation, Completion, CompletionRef, CustomNotification, Deadlines, Error,
-    ErrorKind, LogLevel, Method, Observers, Peer, PromptInfo, PromptResult, ReadResult, Request,
-    ResourceInfo, ServerCapabilities, Service, SubscriptionFilter, TASKS_EXTENSION, Task,
-    TemplateInfo, Timer, ToolInfo, ToolResult,
+    ErrorKind, FailureOrigin, LogLevel, Method, Observers, Peer, PromptInfo, PromptResult,
+    ReadResult, Request, ResourceInfo, ServerCapabilities, Service, SubscriptionFilter,
+    TASKS_EXTENSION, Task, TemplateInfo, Timer, ToolInfo, ToolResult,
 };
 
 use crate::{
-    CallBuilder, CallOptions, ClientHandler, ClientTransport, ControlRequest, PagedList,
+    CallBuilder, CallError, CallOptions, ClientHandler, ClientTransport, ControlRequest, PagedList,
     ServerInfo, Subscription, TaskHandle,
     cache::server_state::ServerState,
     call::{builder::CallKind, request, request::CallSpec, result, total_timeout},
@@ -204,8 +205,8 @@ impl ClientHandle {
     ///
     /// # Errors
     /// If the server does not list tasks. No server of the newest revision does.
-    pub async fn tasks(&self) -> Result<Vec<Task>, Error> {
-        list::all(self).await
+    pub async fn tasks(&self) -> Result<Vec<Task>, CallError> {
+        list::all(self).await.map_err(CallError::of_outcome)
     }
 
     /// Reads a resource.
@@ -242,8 +243,8 @@ impl ClientHandle {
     ///
     /// # Errors
     /// If the server rejects the subscription, or does not acknowledge it in time.
-    pub async fn listen(&self, filter: SubscriptionFilter) -> Result<Subscription, Error> {
-        Subscription::begin(self, filter).await
+    pub async fn listen(&self, filter: SubscriptionFilter) -> Result<Subscription, CallError> {
+        Subscription::begin(self, filter).await.map_err(CallError::of_outcome)
     }
 
     /// Subscribes to updates of one resource.
@@ -251,9 +252,9 @@ impl ClientHandle {
     /// # Errors
     /// If the server does not support resource subscriptions, rejects this one, or does not
     /// acknowledge it in time.
-    pub async fn subscribe(&self, uri: impl Into<String>) -> Result<Subscription, Error> {
+    pub async fn subscribe(&self, uri: impl Into<String>) -> Result<Subscription, CallError> {
         if !self.capabilities().resources.is_some_and(|it| it.subscribe) {
-            return Err(not_offered("resource subscriptions"));
+            return Err(CallError::of_outcome(not_offered("resource subscriptions")));
         }
         let uris = [uri.into()].into();
         self.listen(SubscriptionFilter { uris, ..SubscriptionFilter::default() }).await
@@ -264,9 +265,9 @@ impl ClientHandle {
     ///
     /// # Errors
     /// If the server sends no log messages, or cannot be reached.
-    pub async fn set_log_level(&self, level: LogLevel) -> Result<(), Error> {
+    pub async fn set_log_level(&self, level: LogLevel) -> Result<(), CallError> {
         if !self.about().discovery.capabilities.logging {
-            return Err(not_offered("log messages"));
+            return Err(CallError::of_outcome(not_offered("log messages")));
         }
         *self.0.log_level.lock().unwrap_or_else(PoisonError::into_inner) = Some(level);
         self.run(ControlRequest::LogLevel(level)).await
@@ -276,7 +277,7 @@ impl ClientHandle {
     ///
     /// # Errors
     /// If it does not respond in time.
-    pub async fn ping(&self) -> Result<(), Error> {
+    pub async fn ping(&self) -> Result<(), CallError> {
         self.run(ControlRequest::Ping).await
     }
 
@@ -284,10 +285,10 @@ impl ClientHandle {
     ///
     /// # Errors
     /// If the handler lists no roots, or the server cannot be reached.
-    pub async fn roots_changed(&self) -> Result<(), Error> {
+    pub async fn roots_changed(&self) -> Result<(), CallError> {
         if self.0.peer.capabilities.roots.is_none() {
             let problem = "This client has not declared the roots capability: set a handler with `ClientHandlerBuilder::roots` first";
-            return Err(Error::new(ErrorKind::CapabilityNotSupported).with_message(problem));
+            return Err(CallError::of_outcome(unsupported(problem)));
         }
         self.0.peer.roots_changed();
         self.run(ControlRequest::RootsChanged).await
@@ -348,7 +349,8 @@ impl ClientHandle {
             self.0.pending_cancels.all_sent().await;
             Ok(())
         };
-        let _ = total_timeout::within(self.timer(), CLOSE_TIMEOUT, "timeout", all_sent).await;
+        let _ =
+            total_timeout::within(self.timer(), CLOSE_TIMEOUT, total_timeout::IDLE, all_sent).await;
         self.0.transport.close().await;
     }
 
@@ -362,12 +364,20 @@ impl ClientHandle {
         &self,
         method: impl Into<String>,
         params: impl Serialize,
+    ) -> Result<(), CallError> {
+        self.send_notification(method.into(), params).await.map_err(CallError::of_outcome)
+    }
+
+    /// Sends a custom notification. The error is as it travels, for the proxy.
+    pub(crate) async fn send_notification(
+        &self,
+        method: String,
+        params: impl Serialize,
     ) -> Result<(), Error> {
-        let method = method.into();
         let Some(extension) = self.0.handler.sending_extension(&method) else {
             let problem =
                 format!("No extension of this client declares the notification `{method}`");
-            return Err(Error::new(ErrorKind::CapabilityNotSupported).with_message(problem));
+            return Err(unsupported(problem));
         };
         if !self.capabilities().extensions.contains_key(&extension) {
             return Err(not_offered(&format!("the extension `{extension}`")));
@@ -375,12 +385,16 @@ impl ClientHandle {
         let params = request::object("Params", &params)?.unwrap_or_else(|| "{}".into());
         let params = RawValue::from_string(params)?;
         let notification = CustomNotification::new(extension, method, &params)?;
-        self.run(ControlRequest::Notify(notification)).await
+        self.send_control(ControlRequest::Notify(notification)).await
     }
 
-    async fn run(&self, control: ControlRequest) -> Result<(), Error> {
+    async fn run(&self, control: ControlRequest) -> Result<(), CallError> {
+        self.send_control(control).await.map_err(CallError::of_outcome)
+    }
+
+    async fn send_control(&self, control: ControlRequest) -> Result<(), Error> {
         let run = self.0.transport.run(control);
-        total_timeout::within(self.timer(), self.options().idle, "timeout", run).await
+        total_timeout::within(self.timer(), self.options().idle, total_timeout::IDLE, run).await
     }
 
     pub(crate) fn timer(&self) -> &Arc<dyn Timer> {
@@ -428,5 +442,11 @@ impl fmt::Debug for ClientHandle {
 
 pub(crate) fn not_offered(what: &str) -> Error {
     let message = format!("The server does not support {what}: the request was not sent");
-    Error::new(ErrorKind::CapabilityNotSupported).with_message(message)
+    unsupported(message)
+}
+
+/// Error for a call that is not sent, because the server or this client does not support it.
+pub(crate) fn unsupported(problem: impl Into<Cow<'static, str>>) -> Error {
+    let error = Error::new(ErrorKind::CapabilityNotSupported).with_message(problem);
+    error.from_client(FailureOrigin::Usage)
 }

@@ -109,7 +109,9 @@ pub trait NotificationListener: Send + Sync + 'static {
 ///
 /// Notifications and requests that belong to a call go to its outbox. Dropping the call cancels it
 /// on the server. A transport reconnects by itself if it can; a call in flight when the connection
-/// broke ends with [`ConnectionClosed`](wharf_model::ErrorKind::ConnectionClosed).
+/// broke ends with a [`CallError::transport`](crate::CallError::transport), as
+/// [`into_outcome_error`](crate::CallError::into_outcome_error) carries it. An [`Error`] without such
+/// an origin counts as one that the server sent.
 ///
 /// An `Arc` of a transport of your own is a target for a client. One that wraps another forwards
 /// all methods, those with a default too:

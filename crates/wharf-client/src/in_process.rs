@@ -9,9 +9,9 @@ use std::{
 
 use serde_json::{Value, json, value::RawValue};
 use wharf_model::{
-    BoxFuture, Deadlines, Direction, Error, Implementation, InputRequired, Method, Observers,
-    Outbox, Outcome, Reply, Request, RequestBuilder, RequestExtensions, Service, Task, TaskRequest,
-    Timer, ToolResult, Trusted,
+    BoxFuture, Deadlines, Direction, Error, FailureOrigin, Implementation, InputRequired, Method,
+    Observers, Outbox, Outcome, Reply, Request, RequestBuilder, RequestExtensions, Service, Task,
+    TaskRequest, Timer, ToolResult, Trusted,
 };
 
 use crate::{
@@ -85,7 +85,7 @@ impl Service for InProcessTransport {
         let call = self.service.call(request, outbox);
         match method {
             Method::CallTool => Box::pin(async move { as_result(call.await) }),
-            _ => call,
+            _ => Box::pin(async move { without_origin(call.await) }),
         }
     }
 
@@ -98,6 +98,14 @@ impl Service for InProcessTransport {
     }
 }
 
+/// The failure of a client that the service uses, such as that of a proxy, is one of the service.
+fn without_origin(outcome: Outcome) -> Outcome {
+    match outcome {
+        Outcome::Failed(error) if error.origin().is_some() => error.without_origin().into(),
+        other => other,
+    }
+}
+
 /// Turns errors that a model can correct into tool results, as other transports do.
 fn as_result(outcome: Outcome) -> Outcome {
     match outcome {
@@ -106,7 +114,7 @@ fn as_result(outcome: Outcome) -> Outcome {
         {
             ToolResult::error(error.message.into_owned()).into()
         }
-        other => other,
+        other => without_origin(other),
     }
 }
 
@@ -140,7 +148,7 @@ impl ClientTransport for InProcessTransport {
                 Outcome::Complete(reply) => text(result(reply, &about)?),
                 Outcome::InputRequired(required) => text(input_required(*required)),
                 Outcome::Task(task) => text(task_created(&task)),
-                Outcome::Failed(error) => Err(*error),
+                Outcome::Failed(error) => Err(error.without_origin()),
                 _ => Err(unexpected()),
             }
         })
@@ -189,8 +197,8 @@ fn request(
 ) -> Result<Request, Error> {
     let params = params.map_or("{}", RawValue::get);
     let members: BTreeMap<String, &RawValue> =
-        serde_json::from_str(params).map_err(Error::invalid_params)?;
-    let text = |json| serde_json::from_str::<String>(json).map_err(Error::invalid_params);
+        serde_json::from_str(params).map_err(invalid_params)?;
+    let text = |json| serde_json::from_str::<String>(json).map_err(invalid_params);
     for (name, value) in &members {
         let json = value.get();
         request = match &**name {
@@ -207,6 +215,10 @@ fn request(
     // A caller of raw methods handles task results itself.
     request.tasking = TaskRequest::Welcome;
     Ok(request)
+}
+
+fn invalid_params(error: serde_json::Error) -> Error {
+    Error::invalid_params(error).from_client(FailureOrigin::Usage)
 }
 
 fn text(value: Value) -> Result<Box<RawValue>, Error> {

@@ -13,12 +13,12 @@ use std::{
 
 use futures_core::Stream;
 use wharf_model::{
-    BoxFuture, Error, ErrorKind, Method, Page, PromptInfo, Reply, ResourceInfo, TemplateInfo,
-    ToolInfo,
+    BoxFuture, Error, ErrorKind, FailureOrigin, Method, Page, PromptInfo, Reply, ResourceInfo,
+    TemplateInfo, Timeout, ToolInfo,
 };
 
 use crate::{
-    ClientHandle,
+    CallError, ClientHandle,
     call::{
         builder::{CallHooks, CallKind, CallResult},
         request::CallSpec,
@@ -123,7 +123,7 @@ pub struct PagedList<T: Listable> {
 type PageFuture<T> = BoxFuture<Result<(Page<T>, u64), Error>>;
 
 /// The option that limits the time of all pages together.
-const TIME_LIMIT_OPTION: &str = "CallOptions::total";
+const TIME_LIMIT_OPTION: total_timeout::TimeoutOption = (Timeout::Total, "CallOptions::total");
 
 enum PageState<T> {
     /// Fetch the page at this cursor; the first page has none.
@@ -163,7 +163,11 @@ impl<T: Listable> PagedList<T> {
     }
 
     /// The next item; `None` after the last.
-    pub async fn next(&mut self) -> Option<Result<Arc<T>, Error>> {
+    pub async fn next(&mut self) -> Option<Result<Arc<T>, CallError>> {
+        self.next_item().await.map(|item| item.map_err(CallError::of_outcome))
+    }
+
+    pub(crate) async fn next_item(&mut self) -> Option<Result<Arc<T>, Error>> {
         poll_fn(|cx| self.poll_item(cx)).await
     }
 
@@ -171,7 +175,11 @@ impl<T: Listable> PagedList<T> {
     ///
     /// # Errors
     /// If a page cannot be read, or the list exceeds a limit.
-    pub async fn all(mut self) -> Result<Vec<Arc<T>>, Error> {
+    pub async fn all(self) -> Result<Vec<Arc<T>>, CallError> {
+        self.all_items().await.map_err(CallError::of_outcome)
+    }
+
+    async fn all_items(mut self) -> Result<Vec<Arc<T>>, Error> {
         match self.rest().await {
             Ok(all) if !self.has_changed() => return Ok(all),
             Err(error) if !self.is_outdated(&error) => return Err(error),
@@ -187,7 +195,7 @@ impl<T: Listable> PagedList<T> {
 
     async fn rest(&mut self) -> Result<Vec<Arc<T>>, Error> {
         let mut all = Vec::new();
-        while let Some(item) = self.next().await {
+        while let Some(item) = self.next_item().await {
             all.push(item?);
         }
         Ok(all)
@@ -281,7 +289,8 @@ fn limit_exceeded<T>(method: Method, what: String) -> PageState<T> {
          raise `CallOptions::{{pages, items, listed}}` to read more",
         method.name()
     );
-    PageState::Fail(Error::new(ErrorKind::ContentTooLarge).with_message(message))
+    let error = Error::new(ErrorKind::ContentTooLarge).with_message(message);
+    PageState::Fail(error.from_client(FailureOrigin::Protocol))
 }
 
 /// Fetches one page. Also returns the generation of the list when it was requested.
@@ -301,10 +310,10 @@ async fn fetch<T: Listable>(
 }
 
 impl<T: Listable> Stream for PagedList<T> {
-    type Item = Result<Arc<T>, Error>;
+    type Item = Result<Arc<T>, CallError>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.poll_item(cx)
+        self.poll_item(cx).map(|item| item.map(|item| item.map_err(CallError::of_outcome)))
     }
 }
 

@@ -10,12 +10,12 @@ use std::{
 
 use futures_core::Stream;
 use wharf_model::{
-    ActiveCall, Deadlines, Error, ErrorKind, Event, LiveSubscriptionFilter, Method, Notification,
-    Outcome, SubscriptionFilter, TaskRequest,
+    ActiveCall, Deadlines, Error, ErrorKind, Event, FailureOrigin, LiveSubscriptionFilter, Method,
+    Notification, Outcome, SubscriptionFilter, TaskRequest, Timeout,
 };
 
 use crate::{
-    ClientHandle,
+    CallError, ClientHandle,
     cache::server_state::ServerState,
     call::{
         events::{MAX_EVENTS_PER_POLL, refuse_here},
@@ -76,7 +76,8 @@ impl Subscription {
         let acknowledged = subscription.acknowledged();
         let idle = caller.options().idle;
         subscription.agreed =
-            total_timeout::within(caller.timer(), idle, "idle", acknowledged).await?;
+            total_timeout::within(caller.timer(), idle, (Timeout::Idle, "idle"), acknowledged)
+                .await?;
         Ok(subscription)
     }
 
@@ -87,7 +88,7 @@ impl Subscription {
     }
 
     /// The next notification; `None` after the server ended the subscription.
-    pub async fn next(&mut self) -> Option<Result<Notification, Error>> {
+    pub async fn next(&mut self) -> Option<Result<Notification, CallError>> {
         poll_fn(|cx| self.poll_change(cx)).await
     }
 
@@ -101,13 +102,17 @@ impl Subscription {
                 Some(Err(error)) => return Err(error),
                 None => {
                     let message = "The server ended the subscription before it acknowledged it";
-                    return Err(Error::new(ErrorKind::SubscriptionFailed).with_message(message));
+                    let error = Error::new(ErrorKind::ValidationFailed).with_message(message);
+                    return Err(error.from_client(FailureOrigin::Protocol));
                 }
             }
         }
     }
 
-    fn poll_change(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Notification, Error>>> {
+    fn poll_change(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Notification, CallError>>> {
         loop {
             let event = std::task::ready!(self.poll_event(cx));
             let is_none_of_ours = matches!(
@@ -115,7 +120,7 @@ impl Subscription {
                 Some(Ok(Notification::Acknowledged(_) | Notification::Progress { .. }))
             );
             if !is_none_of_ours {
-                return Poll::Ready(event);
+                return Poll::Ready(event.map(|event| event.map_err(CallError::of_outcome)));
             }
         }
     }
@@ -159,7 +164,7 @@ impl Subscription {
 }
 
 impl Stream for Subscription {
-    type Item = Result<Notification, Error>;
+    type Item = Result<Notification, CallError>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         self.poll_change(cx)

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use crate::{
-    AddressClass, ConnectError, Origin, address_class, error::ConnectErrorKind::Forbidden,
+    AddressClass, ConnectionError, Origin, address_class, error::ConnectionErrorKind::Forbidden,
 };
 
 /// Addresses that a connection may lead to.
@@ -75,7 +75,7 @@ impl AddressPolicy {
         &self,
         origin: &Origin,
         addresses: &[SocketAddr],
-    ) -> Result<(), ConnectError> {
+    ) -> Result<(), ConnectionError> {
         let Some(address) = addresses.iter().find(|it| !self.allows(origin, it)) else {
             return Ok(());
         };
@@ -84,7 +84,7 @@ impl AddressPolicy {
             AddressClass::Private => "a private network",
             _ => "a reserved address",
         };
-        Err(ConnectError::new(
+        Err(ConnectionError::new(
             Forbidden,
             format!(
                 "{origin} was not requested: it leads to {what} ({}), which SSRF protection rejects; allow private addresses only for hosts that you trust",

@@ -9,7 +9,8 @@ use tokio::{
 };
 
 use crate::{
-    AddressPolicy, ConnectError, ConnectErrorKind, HostStream, Origin, ProxySettings, Resolve,
+    AddressPolicy, ConnectionError, ConnectionErrorKind, HostStream, Origin, ProxySettings,
+    Resolve,
     happy_eyeballs::connect_first,
     proxy::{ProxyServer, tunnel},
     resolve::{SystemResolver, addresses},
@@ -128,7 +129,7 @@ impl HostConnector {
     ///
     /// # Errors
     /// If an address is not allowed, or there is no connection before the timeout.
-    pub async fn connect(&self, origin: &Origin) -> Result<HostStream, ConnectError> {
+    pub async fn connect(&self, origin: &Origin) -> Result<HostStream, ConnectionError> {
         let deadline = Instant::now() + self.timeout;
         let opening = timeout_at(deadline, self.open(origin)).await;
         let (layer, is_forwarded) = opening.unwrap_or_else(|_| Err(self.late(origin)))?;
@@ -141,7 +142,7 @@ impl HostConnector {
             let encrypting = timeout_at(deadline, self.encrypt(origin, layer)).await;
             let layer = encrypting.unwrap_or_else(|_| {
                 let message = format!("{origin} did not answer the TLS handshake in time; does it speak TLS at this port?");
-                Err(ConnectError::new(ConnectErrorKind::Tls(TlsProblem::NoReply), message))
+                Err(ConnectionError::new(ConnectionErrorKind::Tls(TlsProblem::NoReply), message))
             })?;
             Ok(HostStream::new(layer, false))
         }
@@ -153,15 +154,15 @@ impl HostConnector {
     ///
     /// # Errors
     /// If an address is not allowed, or the name cannot be resolved before the timeout.
-    pub async fn check(&self, origin: &Origin) -> Result<(), ConnectError> {
+    pub async fn check(&self, origin: &Origin) -> Result<(), ConnectionError> {
         let deadline = Instant::now() + self.timeout;
         let resolved = timeout_at(deadline, self.checked_addresses(origin)).await;
         resolved.unwrap_or_else(|_| Err(self.late(origin))).map(drop)
     }
 
-    fn late(&self, origin: &Origin) -> ConnectError {
+    fn late(&self, origin: &Origin) -> ConnectionError {
         let message = format!("{origin} did not respond within {:?}", self.timeout);
-        ConnectError::new(ConnectErrorKind::TimedOut, message)
+        ConnectionError::new(ConnectionErrorKind::TimedOut, message)
     }
 
     /// Forwarding is for unrestricted addresses only: the proxy would resolve the name again.
@@ -169,14 +170,14 @@ impl HostConnector {
         self.forwards && !origin.is_encrypted() && self.addresses.is_unrestricted()
     }
 
-    async fn checked_addresses(&self, origin: &Origin) -> Result<Vec<SocketAddr>, ConnectError> {
+    async fn checked_addresses(&self, origin: &Origin) -> Result<Vec<SocketAddr>, ConnectionError> {
         let found = addresses(&self.resolver, origin).await?;
         self.addresses.check(origin, &found)?;
         Ok(found)
     }
 
     /// Opens the connection that carries TLS, or the messages; returns whether a proxy forwards them.
-    async fn open(&self, origin: &Origin) -> Result<(StreamLayer, bool), ConnectError> {
+    async fn open(&self, origin: &Origin) -> Result<(StreamLayer, bool), ConnectionError> {
         #[cfg(not(feature = "tls"))]
         if origin.is_encrypted() {
             return Err(without_tls());
@@ -206,7 +207,7 @@ impl HostConnector {
     }
 
     /// Connects to a proxy. The user named it, so the address policy does not apply.
-    async fn connect_proxy(&self, proxy: &ProxyServer) -> Result<StreamLayer, ConnectError> {
+    async fn connect_proxy(&self, proxy: &ProxyServer) -> Result<StreamLayer, ConnectionError> {
         let connecting = async {
             let found = addresses(&self.resolver, &proxy.origin).await?;
             let stream = StreamLayer::Plain(connect_tcp(&proxy.origin, &found).await?);
@@ -223,9 +224,7 @@ impl HostConnector {
             #[cfg(not(feature = "tls"))]
             Err(without_tls())
         };
-        connecting.await.map_err(|error: ConnectError| {
-            ConnectError::new(ConnectErrorKind::Proxy, format!("cannot use the proxy: {error}"))
-        })
+        connecting.await.map_err(ConnectionError::of_proxy)
     }
 }
 
@@ -235,10 +234,10 @@ impl HostConnector {
     ///
     /// # Errors
     /// If `pem` contains no certificate.
-    pub fn trust_pem(self, pem: &str) -> Result<HostConnector, ConnectError> {
+    pub fn trust_pem(self, pem: &str) -> Result<HostConnector, ConnectionError> {
         let identities = self.identities.iter();
         let identities = identities.map(|(origin, tls)| Ok((origin.clone(), tls.with_roots(pem)?)));
-        let identities = identities.collect::<Result<_, ConnectError>>()?;
+        let identities = identities.collect::<Result<_, ConnectionError>>()?;
         Ok(HostConnector { tls: self.tls.with_roots(pem)?, identities, ..self })
     }
 
@@ -266,7 +265,7 @@ impl HostConnector {
     ///
     /// # Errors
     /// If they are invalid or do not belong together, or this system has no root certificates.
-    pub async fn load(&self) -> Result<(), ConnectError> {
+    pub async fn load(&self) -> Result<(), ConnectionError> {
         for (_, tls) in &self.identities {
             tls.load().await?;
         }
@@ -282,7 +281,7 @@ impl HostConnector {
         &self,
         origin: &Origin,
         stream: StreamLayer,
-    ) -> Result<StreamLayer, ConnectError> {
+    ) -> Result<StreamLayer, ConnectionError> {
         let identity = self.identities.iter().find(|(it, _)| it == origin);
         let tls = identity.map_or(&self.tls, |(_, tls)| tls);
         Ok(StreamLayer::Encrypted(Box::new(tls.encrypt(origin, stream).await?)))
@@ -299,11 +298,16 @@ impl fmt::Debug for HostConnector {
 }
 
 #[cfg(not(feature = "tls"))]
-fn without_tls() -> ConnectError {
-    ConnectError::settings("https needs the feature `tls`, and this program was built without it")
+fn without_tls() -> ConnectionError {
+    ConnectionError::settings(
+        "https needs the feature `tls`, and this program was built without it",
+    )
 }
 
-async fn connect_tcp(origin: &Origin, addresses: &[SocketAddr]) -> Result<TcpStream, ConnectError> {
+async fn connect_tcp(
+    origin: &Origin,
+    addresses: &[SocketAddr],
+) -> Result<TcpStream, ConnectionError> {
     let authority = origin.authority();
     let stream = connect_first(addresses, TcpStream::connect).await.map_err(|error| {
         let problem = match error.kind() {
@@ -312,7 +316,7 @@ async fn connect_tcp(origin: &Origin, addresses: &[SocketAddr]) -> Result<TcpStr
             }
             _ => format!("{authority} cannot be reached ({error})"),
         };
-        ConnectError::new(ConnectErrorKind::Unreachable, problem)
+        ConnectionError::new(ConnectionErrorKind::Unreachable, problem).because(error)
     })?;
     // Messages are written whole, so Nagle's algorithm would only delay them.
     let _ = stream.set_nodelay(true);

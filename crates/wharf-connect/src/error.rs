@@ -1,32 +1,33 @@
 //! Error of a connection that was not made.
 
-use std::{error, fmt};
+use std::{error, fmt, io, sync::Arc};
 
 /// Error of a connection. The message is for people and contains no credentials.
 ///
 /// ```
-/// use wharf_connect::{ConnectErrorKind, Origin};
+/// use wharf_connect::{ConnectionErrorKind, Origin};
 ///
 /// let error = Origin::parse("ftp://host").unwrap_err();
-/// assert_eq!(error.kind(), ConnectErrorKind::Settings);
+/// assert_eq!(error.kind(), ConnectionErrorKind::Settings);
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConnectError {
-    kind: ConnectErrorKind,
+#[derive(Clone, Debug)]
+pub struct ConnectionError {
+    kind: ConnectionErrorKind,
     message: String,
+    source: Option<Arc<io::Error>>,
 }
 
 /// Step that failed.
 ///
 /// ```
-/// use wharf_connect::{ConnectErrorKind, ProxySettings};
+/// use wharf_connect::{ConnectionErrorKind, ProxySettings};
 ///
 /// let error = ProxySettings::url("socks5://127.0.0.1:1080").unwrap_err();
-/// assert_eq!(error.kind(), ConnectErrorKind::Settings);
+/// assert_eq!(error.kind(), ConnectionErrorKind::Settings);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum ConnectErrorKind {
+pub enum ConnectionErrorKind {
     /// A URL, a certificate, a key or a proxy is invalid.
     Settings,
     /// The address policy does not allow an address of the host (SSRF protection).
@@ -46,17 +47,17 @@ pub enum ConnectErrorKind {
 /// Reason of a failed TLS handshake.
 ///
 /// ```
-/// use wharf_connect::{ConnectErrorKind, TlsProblem};
+/// use wharf_connect::{ConnectionErrorKind, TlsProblem};
 ///
 /// /// Advice for a user, beside the message of the error.
-/// fn advice(kind: ConnectErrorKind) -> &'static str {
+/// fn advice(kind: ConnectionErrorKind) -> &'static str {
 ///     match kind {
-///         ConnectErrorKind::Tls(TlsProblem::UnknownIssuer) => "trust its authority",
-///         ConnectErrorKind::Tls(TlsProblem::NotTls) => "connect without TLS",
+///         ConnectionErrorKind::Tls(TlsProblem::UnknownIssuer) => "trust its authority",
+///         ConnectionErrorKind::Tls(TlsProblem::NotTls) => "connect without TLS",
 ///         _ => "",
 ///     }
 /// }
-/// # assert_eq!(advice(ConnectErrorKind::TimedOut), "");
+/// # assert_eq!(advice(ConnectionErrorKind::TimedOut), "");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -77,25 +78,52 @@ pub enum TlsProblem {
     Other,
 }
 
-impl ConnectError {
-    pub(crate) fn new(kind: ConnectErrorKind, message: impl Into<String>) -> ConnectError {
-        ConnectError { kind, message: message.into() }
+impl ConnectionError {
+    pub(crate) fn new(kind: ConnectionErrorKind, message: impl Into<String>) -> ConnectionError {
+        ConnectionError { kind, message: message.into(), source: None }
     }
 
-    pub(crate) fn settings(message: impl Into<String>) -> ConnectError {
-        ConnectError::new(ConnectErrorKind::Settings, message)
+    pub(crate) fn settings(message: impl Into<String>) -> ConnectionError {
+        ConnectionError::new(ConnectionErrorKind::Settings, message)
+    }
+
+    /// Converts it into an error of a proxy, with the same source.
+    pub(crate) fn of_proxy(self) -> ConnectionError {
+        let message = format!("cannot use the proxy: {self}");
+        ConnectionError { kind: ConnectionErrorKind::Proxy, message, source: self.source }
+    }
+
+    /// Sets the error of the operating system or of TLS.
+    pub(crate) fn because(self, source: io::Error) -> ConnectionError {
+        ConnectionError { source: Some(Arc::new(source)), ..self }
+    }
+
+    /// Returns the error of the operating system or of TLS.
+    #[must_use]
+    pub fn io_error(&self) -> Option<Arc<io::Error>> {
+        self.source.clone()
     }
 
     /// Returns the step that failed.
-    pub fn kind(&self) -> ConnectErrorKind {
+    pub fn kind(&self) -> ConnectionErrorKind {
         self.kind
     }
 }
 
-impl fmt::Display for ConnectError {
+impl PartialEq for ConnectionError {
+    fn eq(&self, other: &Self) -> bool {
+        (self.kind, &self.message) == (other.kind, &other.message)
+    }
+}
+
+impl fmt::Display for ConnectionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
     }
 }
 
-impl error::Error for ConnectError {}
+impl error::Error for ConnectionError {
+    fn source(&self) -> Option<&(dyn error::Error + 'static)> {
+        self.source.as_deref().map(|error| error as _)
+    }
+}

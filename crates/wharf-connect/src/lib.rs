@@ -35,7 +35,7 @@ pub use self::{
     address_class::{AddressClass, address_class},
     address_policy::AddressPolicy,
     connector::HostConnector,
-    error::{ConnectError, ConnectErrorKind, TlsProblem},
+    error::{ConnectionError, ConnectionErrorKind, TlsProblem},
     origin::Origin,
     proxy::ProxySettings,
     resolve::Resolve,

@@ -5,7 +5,7 @@ use std::{fmt, net::IpAddr};
 use url::{Host, Url};
 use wharf_model::excerpt;
 
-use crate::ConnectError;
+use crate::ConnectionError;
 
 /// Maximum length of a URL.
 const MAX_URL_BYTES: usize = 8 << 10;
@@ -18,7 +18,7 @@ const MAX_URL_BYTES: usize = 8 << 10;
 /// let origin = Origin::parse("https://MCP.example:443/path?x=1")?;
 /// assert_eq!(origin.to_string(), "https://mcp.example");
 /// assert_eq!(origin, Origin::parse("https://mcp.example/other")?);
-/// # Ok::<(), wharf_connect::ConnectError>(())
+/// # Ok::<(), wharf_connect::ConnectionError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Origin {
@@ -32,7 +32,7 @@ impl Origin {
     ///
     /// # Errors
     /// See [`Origin::parse_url`].
-    pub fn parse(text: &str) -> Result<Origin, ConnectError> {
+    pub fn parse(text: &str) -> Result<Origin, ConnectionError> {
         Origin::parse_url(text).map(|(_, origin)| origin)
     }
 
@@ -41,10 +41,10 @@ impl Origin {
     /// # Errors
     /// If the URL is invalid or too long, its scheme is neither `http` nor `https`, or it contains a user or a
     /// password. The error shows neither them nor the query.
-    pub fn parse_url(text: &str) -> Result<(Url, Origin), ConnectError> {
+    pub fn parse_url(text: &str) -> Result<(Url, Origin), ConnectionError> {
         let bad = |why: &str| {
             let shown = without_secrets(text);
-            ConnectError::settings(format!("invalid URL {:?}: {why}", excerpt(&shown)))
+            ConnectionError::settings(format!("invalid URL {:?}: {why}", excerpt(&shown)))
         };
         if text.len() > MAX_URL_BYTES {
             return Err(bad("it is too long"));
@@ -78,12 +78,12 @@ impl Origin {
     ///
     /// # Errors
     /// If the host is invalid.
-    pub fn new(host: &str, port: u16, encrypted: bool) -> Result<Origin, ConnectError> {
+    pub fn new(host: &str, port: u16, encrypted: bool) -> Result<Origin, ConnectionError> {
         let host = match host.parse::<IpAddr>() {
             Ok(IpAddr::V4(address)) => Host::Ipv4(address),
             Ok(IpAddr::V6(address)) => Host::Ipv6(address),
             Err(_) => Host::parse(host).map_err(|error| {
-                ConnectError::settings(format!("invalid host {:?}: {error}", excerpt(host)))
+                ConnectionError::settings(format!("invalid host {:?}: {error}", excerpt(host)))
             })?,
         };
         Ok(Origin { encrypted, host, port })

@@ -9,7 +9,7 @@ use std::{
 use tokio::net::lookup_host;
 use wharf_model::BoxFuture;
 
-use crate::{ConnectError, ConnectErrorKind, Origin};
+use crate::{ConnectionError, ConnectionErrorKind, Origin};
 
 /// Resolves host names.
 ///
@@ -49,7 +49,7 @@ impl Resolve for SystemResolver {
 pub(crate) async fn addresses(
     resolver: &Arc<dyn Resolve>,
     origin: &Origin,
-) -> Result<Vec<SocketAddr>, ConnectError> {
+) -> Result<Vec<SocketAddr>, ConnectionError> {
     let port = origin.port();
     if let Some(address) = origin.address() {
         return Ok(vec![SocketAddr::new(address, port)]);
@@ -60,8 +60,11 @@ pub(crate) async fn addresses(
     }
     let host = origin.host();
     let fail = |why: &dyn std::fmt::Display| {
-        ConnectError::new(ConnectErrorKind::Resolve, format!("cannot resolve host {host:?}: {why}"))
+        ConnectionError::new(
+            ConnectionErrorKind::Resolve,
+            format!("cannot resolve host {host:?}: {why}"),
+        )
     };
-    let found = resolver.resolve(&host, port).await.map_err(|error| fail(&error))?;
+    let found = resolver.resolve(&host, port).await.map_err(|error| fail(&error).because(error))?;
     if found.is_empty() { Err(fail(&"the name has no address")) } else { Ok(found) }
 }

@@ -13,7 +13,7 @@ use tokio_rustls::{
     },
 };
 
-use crate::{ConnectError, ConnectErrorKind, Origin, TlsProblem, stream::StreamLayer};
+use crate::{ConnectionError, ConnectionErrorKind, Origin, TlsProblem, stream::StreamLayer};
 
 /// Client certificate and private key, for mutual TLS.
 ///
@@ -31,8 +31,8 @@ impl TlsIdentity {
     ///
     /// # Errors
     /// If one of them is missing.
-    pub fn from_pem(certificates: &str, key: &str) -> Result<TlsIdentity, ConnectError> {
-        let no_key = |_| ConnectError::settings("no private key found in the PEM text");
+    pub fn from_pem(certificates: &str, key: &str) -> Result<TlsIdentity, ConnectionError> {
+        let no_key = |_| ConnectionError::settings("no private key found in the PEM text");
         let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).map_err(no_key);
         Ok(TlsIdentity(Arc::new((certificates_in(certificates)?, key?))))
     }
@@ -65,7 +65,7 @@ impl TlsSettings {
         settings
     }
 
-    pub(crate) fn with_roots(&self, pem: &str) -> Result<TlsSettings, ConnectError> {
+    pub(crate) fn with_roots(&self, pem: &str) -> Result<TlsSettings, ConnectionError> {
         let roots = certificates_in(pem)?;
         Ok(self.changed(|it| it.roots.extend(roots)))
     }
@@ -83,11 +83,11 @@ impl TlsSettings {
     }
 
     /// Loads the configuration, once.
-    pub(crate) async fn load(&self) -> Result<Arc<ClientConfig>, ConnectError> {
+    pub(crate) async fn load(&self) -> Result<Arc<ClientConfig>, ConnectionError> {
         let load = || async {
             let settings = self.clone();
             let loading = tokio::task::spawn_blocking(move || settings.load_config());
-            loading.await.map_err(|error| ConnectError::settings(error.to_string()))?
+            loading.await.map_err(|error| ConnectionError::settings(error.to_string()))?
         };
         self.config.get_or_try_init(load).await.cloned()
     }
@@ -97,16 +97,16 @@ impl TlsSettings {
         &self,
         origin: &Origin,
         stream: StreamLayer,
-    ) -> Result<TlsStream<StreamLayer>, ConnectError> {
+    ) -> Result<TlsStream<StreamLayer>, ConnectionError> {
         let config = self.load().await?;
         let name = ServerName::try_from(origin.host())
-            .map_err(|error| ConnectError::settings(format!("{origin}: {error}")))?;
+            .map_err(|error| ConnectionError::settings(format!("{origin}: {error}")))?;
         let connected = TlsConnector::from(config).connect(name, stream).await;
-        connected.map_err(|error| handshake_error(origin, &error))
+        connected.map_err(|error| handshake_error(origin, &error).because(error))
     }
 
-    fn load_config(&self) -> Result<Arc<ClientConfig>, ConnectError> {
-        let invalid = |error: rustls::Error| ConnectError::settings(error.to_string());
+    fn load_config(&self) -> Result<Arc<ClientConfig>, ConnectionError> {
+        let invalid = |error: rustls::Error| ConnectionError::settings(error.to_string());
         let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
             .map_err(invalid)?
@@ -121,12 +121,12 @@ impl TlsSettings {
         Ok(Arc::new(config))
     }
 
-    fn root_store(&self) -> Result<RootCertStore, ConnectError> {
+    fn root_store(&self) -> Result<RootCertStore, ConnectionError> {
         let mut roots = RootCertStore::empty();
         roots.add_parsable_certificates(self.roots.iter().cloned());
         if self.without_system_roots {
             return match roots.is_empty() {
-                true => Err(ConnectError::settings("no valid root certificate is given")),
+                true => Err(ConnectionError::settings("no valid root certificate is given")),
                 false => Ok(roots),
             };
         }
@@ -134,7 +134,7 @@ impl TlsSettings {
         roots.add_parsable_certificates(found.certs);
         if roots.is_empty() {
             let why = found.errors.first().map_or(String::new(), |error| format!(": {error}"));
-            return Err(ConnectError::settings(format!(
+            return Err(ConnectionError::settings(format!(
                 "no root certificates found on this system{why}; set SSL_CERT_FILE, or name a certificate"
             )));
         }
@@ -142,16 +142,16 @@ impl TlsSettings {
     }
 }
 
-fn certificates_in(pem: &str) -> Result<Vec<CertificateDer<'static>>, ConnectError> {
+fn certificates_in(pem: &str) -> Result<Vec<CertificateDer<'static>>, ConnectionError> {
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem.as_bytes()).collect();
     match found {
         Ok(found) if !found.is_empty() => Ok(found),
-        _ => Err(ConnectError::settings("no certificate found in the PEM text")),
+        _ => Err(ConnectionError::settings("no certificate found in the PEM text")),
     }
 }
 
 /// Converts the error of a handshake, with advice.
-fn handshake_error(origin: &Origin, error: &io::Error) -> ConnectError {
+fn handshake_error(origin: &Origin, error: &io::Error) -> ConnectionError {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     let problem = match (inner, error.kind()) {
         (Some(rustls::Error::InvalidMessage(_)), _) => TlsProblem::NotTls,
@@ -181,5 +181,5 @@ fn handshake_error(origin: &Origin, error: &io::Error) -> ConnectError {
         ),
         _ => format!("{origin} has no trusted certificate ({error})"),
     };
-    ConnectError::new(ConnectErrorKind::Tls(problem), message)
+    ConnectionError::new(ConnectionErrorKind::Tls(problem), message)
 }

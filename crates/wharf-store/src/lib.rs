@@ -11,6 +11,7 @@ pub mod contract;
 mod encrypted;
 mod memory;
 mod open;
+mod open_error;
 #[cfg(feature = "redis")]
 mod redis;
 #[cfg(feature = "sqlite")]
@@ -19,4 +20,4 @@ mod subscribers;
 mod url;
 
 pub use crate::encrypted::sealed;
-pub use crate::{memory::*, open::open};
+pub use crate::{memory::*, open::open, open_error::OpenError};

@@ -3,6 +3,7 @@
 use wharf_model::{Error, Stores};
 
 use crate::{
+    OpenError,
     memory::memory_stores,
     url::{StoreUrl, invalid_url, unknown_scheme},
 };
@@ -26,7 +27,7 @@ use crate::{
 /// assert!(stores.nonces.claim("once", std::time::Duration::from_secs(60)).await?);
 ///
 /// let error = wharf_store::open("mysql://localhost").await.unwrap_err();
-/// assert!(error.message.contains("sqlite:PATH"));
+/// assert!(error.message().contains("sqlite:PATH"));
 /// # Ok(()) }
 /// ```
 ///
@@ -35,7 +36,11 @@ use crate::{
 /// # Errors
 /// If the URL is none of these, or the store cannot be reached. The error does not repeat the URL,
 /// which may contain a password.
-pub async fn open(url: &str) -> Result<Stores, Error> {
+pub async fn open(url: &str) -> Result<Stores, OpenError> {
+    open_stores(url).await.map_err(OpenError::of)
+}
+
+async fn open_stores(url: &str) -> Result<Stores, Error> {
     let url = StoreUrl::parse(url)?;
     match url.scheme {
         "memory" if url.rest.is_empty() && url.settings.is_empty() => Ok(memory_stores()),

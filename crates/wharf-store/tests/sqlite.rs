@@ -238,7 +238,7 @@ async fn foreign_files_are_rejected() {
     let theirs = rusqlite::Connection::open(path).unwrap();
     theirs.execute_batch("CREATE TABLE theirs (x)").unwrap();
     let error = open(&url).await.unwrap_err();
-    assert!(error.message.contains("another program"), "{error}");
+    assert!(error.message().contains("another program"), "{error}");
     fs::write(path, "no database at all, but long enough to be taken for one".repeat(100)).unwrap();
     assert!(open(&url).await.is_err());
 }
@@ -258,8 +258,8 @@ async fn invalid_urls_are_rejected_with_advice() {
         (missing.as_str(), "cannot create"),
     ] {
         let error = open(url).await.unwrap_err();
-        assert!(error.message.contains(advice), "{url}: {error}");
-        assert!(!error.message.contains("secret"), "{url}: {error}");
+        assert!(error.message().contains(advice), "{url}: {error}");
+        assert!(!error.message().contains("secret"), "{url}: {error}");
     }
 }
 

@@ -113,6 +113,12 @@ from! {
     tokio::task::JoinError,
     wharf_model::Error,
     #[cfg(feature = "server")]
+    wharf_store::OpenError,
+    #[cfg(feature = "client")]
+    wharf_client::CallError,
+    #[cfg(feature = "client")]
+    wharf_client::ConnectError,
+    #[cfg(feature = "server")]
     wharf_server::ClientRequestError,
     #[cfg(feature = "server")]
     wharf_server::BuildError,

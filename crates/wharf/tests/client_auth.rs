@@ -317,7 +317,7 @@ async fn endless_input_requests_are_given_up() {
     .await;
     let builder = scripted_server::builder().auth(Auth::code(ledger.clone()));
     let error = in_time(builder.connect(server.url())).await.unwrap_err();
-    assert!(error.kind.is_unauthenticated(), "{error:?}");
+    assert!(error.kind().is_unauthenticated(), "{error:?}");
     assert!(ledger.visits().len() <= 3);
     let knocks = server.asked.lock().unwrap().iter().filter(|it| it.path == "/mcp").count();
     assert!(knocks <= 6, "{knocks}");

@@ -18,7 +18,8 @@ use tokio::{
 use wharf::{
     Client, Endpoint, Era, Error, ErrorKind, Principal, ProtocolVersion, args,
     client::{
-        ClientTransport, ControlRequest, NotificationListener, ServerInfo, StreamConnector, Target,
+        CallError, ClientTransport, ControlRequest, NotificationListener, ServerInfo,
+        StreamConnector, Target,
     },
     model::{BoxFuture, ChangeVersion, Outbox, Outcome, Request, RequestExtensions, Service},
     prelude::*,
@@ -49,7 +50,7 @@ fn era_of(client: &Client) -> Era {
     client.about().revision.parse::<ProtocolVersion>().unwrap().era()
 }
 
-async fn sum(client: &Client) -> Result<i64, Error> {
+async fn sum(client: &Client) -> Result<i64, CallError> {
     client.call_as("add", args! { a: 1, b: 2 }).await
 }
 
@@ -102,8 +103,8 @@ async fn a_pair_of_streams_cannot_be_opened_again() {
     // The first call may still find the connection, and fails with it.
     let _ = sum(&client).await;
     let error = sum(&client).await.unwrap_err();
-    assert_eq!(error.kind, ErrorKind::ConnectionClosed, "{error}");
-    assert!(error.message.contains("`StreamConnector`"), "{error}");
+    assert_eq!(error.kind(), ErrorKind::ConnectionClosed, "{error}");
+    assert!(error.message().contains("`StreamConnector`"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -123,7 +124,7 @@ async fn a_connection_that_is_cut_during_a_call_is_opened_again_for_the_next() {
             connections.cut_last();
         };
         let (lost, ()) = tokio::join!(client.call("hang", ()).into_future(), cut);
-        assert_eq!(lost.unwrap_err().kind, ErrorKind::ConnectionClosed);
+        assert_eq!(lost.unwrap_err().kind(), ErrorKind::ConnectionClosed);
 
         assert_eq!(sum(&client).await.unwrap(), 3);
         assert_eq!(era_of(&client), era);
@@ -135,7 +136,7 @@ async fn a_connection_that_is_cut_during_a_call_is_opened_again_for_the_next() {
 async fn an_error_of_a_connector_has_its_name() {
     let connector = StreamConnector::new(async || Err::<Pair, _>(io::Error::other("no carrier")));
     let error = Client::connect(connector.name("the modem")).await.unwrap_err();
-    assert!(error.message.contains("the modem: no carrier"), "{error}");
+    assert!(error.message().contains("the modem: no carrier"), "{error}");
 }
 
 /// Counts the calls that it passes on.
@@ -216,6 +217,6 @@ async fn a_transport_of_the_application_decides_itself_who_is_calling() {
     for target in targets {
         let builder = Client::builder().principal(Principal::new("alice"));
         let error = builder.connect(target).await.unwrap_err();
-        assert!(error.message.contains("only for a server in this process"), "{error}");
+        assert!(error.message().contains("only for a server in this process"), "{error}");
     }
 }

@@ -283,7 +283,7 @@ async fn a_task_is_cancelled_by_its_handle() {
         assert_eq!(in_time(task.get()).await.unwrap().status(), TaskStatus::Working);
         in_time(task.cancel()).await.unwrap();
         let error = in_time(task.wait()).await.unwrap_err();
-        assert_eq!(error.kind, ErrorKind::TaskCancelled, "{error}");
+        assert_eq!(error.kind(), ErrorKind::TaskCancelled, "{error}");
         assert_eq!(in_time(task.get()).await.unwrap().state, TaskState::Cancelled);
     })
     .await;
@@ -297,11 +297,11 @@ async fn an_unknown_task_id_is_not_found() {
         }
         let client = harness.client().await;
         let error = in_time(client.task("0123456789abcdef").get()).await.unwrap_err();
-        let is_known = matches!(error.kind, ErrorKind::TaskNotFound | ErrorKind::InvalidParams);
+        let is_known = matches!(error.kind(), ErrorKind::TaskNotFound | ErrorKind::InvalidParams);
         assert!(is_known, "{error:?}");
         // Callers that cannot be told apart have no list.
         let error = in_time(client.tasks()).await.unwrap_err();
-        assert_eq!(error.kind, ErrorKind::CapabilityNotSupported, "{error}");
+        assert_eq!(error.kind(), ErrorKind::CapabilityNotSupported, "{error}");
     })
     .await;
 }

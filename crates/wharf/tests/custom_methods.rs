@@ -115,17 +115,17 @@ async fn errors_say_what_is_wrong() {
         let fail = async |method, params: Value| {
             client.request_as::<Value>(method, params).await.unwrap_err()
         };
-        assert_eq!(fail("acme/none", json!({})).await.kind, ErrorKind::MethodNotFound);
+        assert_eq!(fail("acme/none", json!({})).await.kind(), ErrorKind::MethodNotFound);
         let wrong = fail("acme/report", json!({"year": 1, "month": 2})).await;
-        assert_eq!(wrong.kind, ErrorKind::InvalidParams);
-        assert!(wrong.message.contains("month"), "{wrong}");
+        assert_eq!(wrong.kind(), ErrorKind::InvalidParams);
+        assert!(wrong.message().contains("month"), "{wrong}");
         let closed = fail("acme/fail", json!({})).await;
         assert_eq!(
-            (closed.kind, &*closed.message),
+            (closed.kind(), &*closed.message()),
             (ErrorKind::InternalError, "the books are closed")
         );
         let untyped = client.request_as::<Vec<u8>>("acme/report", args! { year: 1 }).await;
-        assert_eq!(untyped.unwrap_err().kind, ErrorKind::ValidationFailed);
+        assert_eq!(untyped.unwrap_err().kind(), ErrorKind::ValidationFailed);
     }
 }
 
@@ -133,7 +133,7 @@ async fn errors_say_what_is_wrong() {
 async fn it_has_its_own_timeout() {
     let client = Client::connect(endpoint()).await.unwrap();
     let error = client.request_as::<Value>("acme/sleep", ()).await.unwrap_err();
-    assert_eq!(error.kind, ErrorKind::RequestTimeout, "{error}");
+    assert_eq!(error.kind(), ErrorKind::RequestTimeout, "{error}");
 }
 
 #[tokio::test]
@@ -141,7 +141,7 @@ async fn a_missing_scope_is_named() {
     for builder in builders() {
         let bob = builder.principal(Principal::new("bob")).connect(endpoint()).await.unwrap();
         let error = bob.request_as::<Value>("acme/secret", ()).await.unwrap_err();
-        assert_eq!(error.kind, ErrorKind::InsufficientScope, "{error}");
+        assert_eq!(error.kind(), ErrorKind::InsufficientScope, "{error}");
         let report: Report = bob.request_as("acme/report", args! { year: 1 }).await.unwrap();
         assert_eq!(report.by.as_deref(), Some("bob"));
     }
@@ -161,7 +161,7 @@ async fn a_proxy_forwards_it_only_if_it_is_told_to() {
             let closed = Server::from(upstream.clone()).build().unwrap();
             let closed = builder.connect(closed).await.unwrap();
             let error = closed.request_as::<Value>("acme/report", args! { year: 1 }).await;
-            assert_eq!(error.unwrap_err().kind, ErrorKind::MethodNotFound);
+            assert_eq!(error.unwrap_err().kind(), ErrorKind::MethodNotFound);
         }
         for builder in builders() {
             let open = Server::from(upstream.clone()).forward_custom_methods(true);
@@ -171,7 +171,7 @@ async fn a_proxy_forwards_it_only_if_it_is_told_to() {
             let erased: Value = client.request_as("acme/erase", args! { year: 3 }).await.unwrap();
             assert_eq!(erased["erased"], 3);
             let error = client.request_as::<Value>("acme/none", ()).await.unwrap_err();
-            assert_eq!(error.kind, ErrorKind::MethodNotFound);
+            assert_eq!(error.kind(), ErrorKind::MethodNotFound);
         }
     }
 }

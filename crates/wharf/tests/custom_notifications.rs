@@ -145,7 +145,7 @@ async fn a_handler_notifies_the_client_of_its_call() {
         assert_eq!(tide["height"], 3);
         assert_eq!(in_time(received.recv()).await.unwrap(), json!({"buoy": 7}));
         let error = in_time(client.request_as::<Value>("tides/wrong", ())).await.unwrap_err();
-        assert_eq!(error.kind, ErrorKind::InternalError);
+        assert_eq!(error.kind(), ErrorKind::InternalError);
     }
 }
 
@@ -221,11 +221,11 @@ async fn a_client_notifies_the_server() {
         assert_eq!(in_time(heard.recv()).await.unwrap(), format!("bob {unit}"));
         // The name of a notification is no method, and the other way round.
         let error = in_time(client.request_as::<Value>("tides/seen", args! { by: "bob" })).await;
-        assert_eq!(error.unwrap_err().kind, ErrorKind::MethodNotFound);
+        assert_eq!(error.unwrap_err().kind(), ErrorKind::MethodNotFound);
         // Nobody handles it, and nobody is told.
         in_time(client.notify("tides/unknown", args! {})).await.unwrap();
         let error = in_time(client.notify("tides/undeclared", args! {})).await.unwrap_err();
-        assert_eq!(error.kind, ErrorKind::CapabilityNotSupported);
+        assert_eq!(error.kind(), ErrorKind::CapabilityNotSupported);
     }
 }
 
@@ -238,8 +238,8 @@ async fn a_client_sends_nothing_to_a_server_without_the_extension() {
         let endpoint = server.build().unwrap();
         let client = route.connect(&endpoint, tidal().0).await;
         let error = in_time(client.notify("tides/seen", args! { by: "bob" })).await.unwrap_err();
-        assert_eq!(error.kind, ErrorKind::CapabilityNotSupported);
-        assert!(error.message.contains(TIDES), "{error}");
+        assert_eq!(error.kind(), ErrorKind::CapabilityNotSupported);
+        assert!(error.message().contains(TIDES), "{error}");
         drop((client, endpoint));
         assert!(heard.try_recv().is_err());
     }

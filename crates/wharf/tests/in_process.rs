@@ -40,7 +40,7 @@ async fn a_principal_has_its_own_scopes() {
         let client = builder.principal(Principal::new("bob")).connect(server()).await.unwrap();
         assert!(client.tools().all().await.unwrap().is_empty());
         let error = client.call("who", ()).await.unwrap_err();
-        assert_eq!(error.kind, ErrorKind::InsufficientScope, "{error}");
+        assert_eq!(error.kind(), ErrorKind::InsufficientScope, "{error}");
     }
 }
 
@@ -52,12 +52,12 @@ async fn a_reverse_proxy_does_not_grant_loopback_rights() {
     let stranger = Principal::new("stranger");
     let client = Client::builder().principal(stranger).connect(proxy).await.unwrap();
     let error = client.call("who", ()).await.unwrap_err();
-    assert_eq!(error.kind, ErrorKind::InsufficientScope, "{error}");
+    assert_eq!(error.kind(), ErrorKind::InsufficientScope, "{error}");
 }
 
 #[tokio::test]
 async fn a_remote_server_does_not_take_a_principal() {
     let builder = Client::builder().principal(Principal::new("alice"));
     let error = builder.connect("tcp://127.0.0.1:1").await.unwrap_err();
-    assert!(error.message.contains("only for a server in this process"), "{error}");
+    assert!(error.message().contains("only for a server in this process"), "{error}");
 }

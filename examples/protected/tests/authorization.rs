@@ -28,7 +28,7 @@ async fn static_token_allows_reading_but_not_writing() {
     assert_eq!(tide, "Low water at noon. (the harbour)");
     let refused = client.call("write_note", args! { name: "tide", text: "none" }).await;
     let refused = refused.expect_err("the token lacks the scope");
-    assert!(refused.kind.is_insufficient_scope(), "{refused:?}");
+    assert!(refused.kind().is_insufficient_scope(), "{refused:?}");
 
     let stranger =
         server.connect(Auth::bearer("let-me-in-too")).await.expect_err("another token is rejected");
@@ -72,7 +72,7 @@ impl Example {
     }
 
     /// Connects as soon as the server listens.
-    async fn connect(&self, auth: Auth) -> Result<Client, wharf::Error> {
+    async fn connect(&self, auth: Auth) -> Result<Client, wharf::client::ConnectError> {
         for _ in 0..500 {
             let builder = Client::builder().auth(auth.clone());
             match builder.connect(self.url.as_str()).await {

@@ -122,8 +122,8 @@ async fn endure(outage_test: &OutageTest, client: &Client, length: Duration) -> 
         let job = WorkArgs { key: "zoe-refused".into(), steps: 1, pause: 0, ask: false };
         let refused = client.call_task("work", &job).await;
         let error = refused.expect_err("no task can be made");
-        assert_eq!(error.kind, ErrorKind::TemporarilyUnavailable, "{error:?}");
-        assert!(error.message.contains("store"), "{error:?}");
+        assert_eq!(error.kind(), ErrorKind::TemporarilyUnavailable, "{error:?}");
+        assert!(error.message().contains("store"), "{error:?}");
         longest = longest.max(asked.elapsed());
         refusals += 1;
         let name: String = client.call_as("whoami", serde_json::json!({})).await.expect("no store");

@@ -100,7 +100,7 @@ async fn a_tool_fails(target: &TestTarget) {
     assert!(text(&result).contains("out of fuel"), "{result:?}");
     let failed = target.client.call_as::<String>("fail", args! { reason: "no wind" }).await;
     let error = failed.unwrap_err();
-    assert_eq!(error.kind, ErrorKind::ToolExecutionFailed);
+    assert_eq!(error.kind(), ErrorKind::ToolExecutionFailed);
     assert!(error.to_string().contains("no wind"), "{error}");
 }
 
@@ -151,7 +151,7 @@ async fn an_unknown_resource(target: &TestTarget) {
     let error = target.client.read("demo://nothing").await.unwrap_err();
     // One number in the legacy era, another in the modern one, and not all servers know the first.
     let kinds = [ErrorKind::ResourceNotFound, ErrorKind::InvalidParams];
-    assert!(kinds.contains(&error.kind), "{error:?}");
+    assert!(kinds.contains(&error.kind()), "{error:?}");
 }
 
 async fn gets_prompts(target: &TestTarget) {

@@ -79,12 +79,15 @@ async fn a_task_is_cancelled(target: &TestTarget) {
     let task = target.client.call_task(RESEARCH, args! { topic: "whales" }).await.unwrap();
     task.cancel().await.unwrap();
     assert_eq!(task.get().await.unwrap().status(), TaskStatus::Cancelled);
-    assert_eq!(task.wait().await.unwrap_err().kind, ErrorKind::TaskCancelled);
+    assert_eq!(task.wait().await.unwrap_err().kind(), ErrorKind::TaskCancelled);
     let again = target.client.task(task.id().unwrap()).cancel().await;
     assert!(again.is_err(), "a task that is over is not cancelled again");
 }
 
 async fn an_unknown_task_is_not_found(target: &TestTarget) {
     let error = target.client.task("unknown").get().await.unwrap_err();
-    assert!(matches!(error.kind, ErrorKind::TaskNotFound | ErrorKind::InvalidParams), "{error:?}");
+    assert!(
+        matches!(error.kind(), ErrorKind::TaskNotFound | ErrorKind::InvalidParams),
+        "{error:?}"
+    );
 }

@@ -22,7 +22,7 @@ pub(crate) async fn run(client: &Client, plan: &CallPlan) -> wharf::Result<()> {
         CallPlan::Everything => {
             for tool in &tools {
                 let called = client.call(&tool.name, arguments_for(tool, &tools)).await;
-                match called.as_ref().err().map(|error| error.kind) {
+                match called.as_ref().err().map(|error| error.kind()) {
                     // An internal error is a valid response: one of our tools returns it.
                     Some(kind) if kind.is_internal_error() => {}
                     // The server supports only listing.

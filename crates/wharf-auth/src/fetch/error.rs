@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use wharf_connect::{ConnectError, ConnectErrorKind};
+use wharf_connect::{ConnectionError, ConnectionErrorKind};
 use wharf_model::{Error, ErrorKind};
 
 /// Error of a request. The message is for people and never contains a URL's query.
@@ -49,13 +49,13 @@ impl fmt::Display for FetchError {
 
 impl std::error::Error for FetchError {}
 
-impl From<ConnectError> for FetchError {
-    fn from(error: ConnectError) -> Self {
+impl From<ConnectionError> for FetchError {
+    fn from(error: ConnectionError) -> Self {
         let text = error.to_string();
         match error.kind() {
-            ConnectErrorKind::Settings => FetchError::Url(text),
-            ConnectErrorKind::Forbidden => FetchError::Forbidden(text),
-            ConnectErrorKind::TimedOut => FetchError::TimedOut(text),
+            ConnectionErrorKind::Settings => FetchError::Url(text),
+            ConnectionErrorKind::Forbidden => FetchError::Forbidden(text),
+            ConnectionErrorKind::TimedOut => FetchError::TimedOut(text),
             _ => FetchError::Unreachable(text),
         }
     }

@@ -1,6 +1,6 @@
 //! `wharf list`.
 
-use wharf::{Client, Error, model::Method};
+use wharf::{Client, client::CallError, model::Method};
 
 use crate::commands::Run;
 use crate::{cli::List, context::Context, error::CliError, show::Lists, suggest, target};
@@ -87,10 +87,10 @@ pub(super) async fn fetch(client: &Client, kinds: &[ListKind]) -> Result<Lists, 
 
 /// Many servers with resources do not support templates, and no capability declares it. That is an
 /// error only if templates were requested by name.
-fn offered<T>(list: Result<Vec<T>, Error>, named: bool) -> Result<Option<Vec<T>>, CliError> {
+fn offered<T>(list: Result<Vec<T>, CallError>, named: bool) -> Result<Option<Vec<T>>, CliError> {
     match list {
         Ok(list) => Ok(Some(list)),
-        Err(error) if error.kind.is_method_not_found() && !named => Ok(None),
+        Err(error) if error.kind().is_method_not_found() && !named => Ok(None),
         Err(error) => Err(error.into()),
     }
 }

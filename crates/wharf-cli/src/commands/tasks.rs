@@ -59,9 +59,9 @@ impl Run for Tasks {
 }
 
 async fn list(context: &Context, client: &Client) -> Result<(), CliError> {
-    let listed = client.tasks().await.map_err(|error| match error.kind {
-        ErrorKind::CapabilityNotSupported => {
-            CliError::from(error.with_message("This server does not list tasks"))
+    let listed = client.tasks().await.map_err(|error| match error.kind() {
+        kind @ ErrorKind::CapabilityNotSupported => {
+            CliError::of_kind(kind, "This server does not list tasks")
                 .hint("`wharf call --detach` gives the id of a task: keep it.".to_owned())
         }
         _ => error.into(),

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use wharf_model::{Error, ErrorKind, HeaderParams, TaskSupport, ToolInfo, excerpt};
+use wharf_model::{Error, ErrorKind, FailureOrigin, HeaderParams, TaskSupport, ToolInfo, excerpt};
 use wharf_schema::{
     client_output_validator::OutputValidator, header_annotations, param_headers::ParamHeaders,
 };
@@ -127,10 +127,15 @@ impl KnownTool {
         let refused = |problem: &String| {
             let name = excerpt(&self.info.name);
             let message = format!("The tool `{name}` cannot be called over HTTP: {problem}");
-            Error::new(ErrorKind::ToolSchemaInvalid).with_message(message)
+            Error::new(ErrorKind::ToolSchemaInvalid)
+                .with_message(message)
+                .from_client(FailureOrigin::Protocol)
         };
         let headers = self.headers.as_ref().map_err(refused)?;
-        let invalid = |problem| Error::new(ErrorKind::InvalidParams).with_message(problem);
+        let invalid = |problem| {
+            let error = Error::new(ErrorKind::InvalidParams).with_message(problem);
+            error.from_client(FailureOrigin::Usage)
+        };
         headers.values_for(arguments).map_err(invalid)
     }
 

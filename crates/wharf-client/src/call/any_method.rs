@@ -6,7 +6,9 @@ use std::{
 };
 
 use serde_json::value::RawValue;
-use wharf_model::{BoxFuture, Error, Outbox, Outcome, Reply, Request, RequestBuilder, Service};
+use wharf_model::{
+    BoxFuture, Error, FailureOrigin, Outbox, Outcome, Reply, Request, RequestBuilder, Service,
+};
 
 use crate::{
     ClientHandle,
@@ -20,7 +22,7 @@ pub(crate) async fn ask(
     mut hooks: CallHooks,
     idle: Duration,
 ) -> Result<Box<RawValue>, Error> {
-    let params = params.map(RawValue::from_string).transpose().map_err(Error::invalid_params)?;
+    let params = params.map(RawValue::from_string).transpose().map_err(invalid_params)?;
     let raw = RawRequest {
         caller: caller.clone(),
         method: method.clone(),
@@ -35,6 +37,10 @@ pub(crate) async fn ask(
             raw.result.lock().unwrap_or_else(PoisonError::into_inner).take().ok_or_else(unexpected)
         }
     }
+}
+
+fn invalid_params(error: serde_json::Error) -> Error {
+    Error::invalid_params(error).from_client(FailureOrigin::Usage)
 }
 
 type ResultSlot = Arc<Mutex<Option<Box<RawValue>>>>;

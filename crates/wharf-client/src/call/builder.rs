@@ -3,10 +3,10 @@
 use std::{collections::BTreeMap, fmt, future::IntoFuture, time::Duration};
 
 use serde_json::{json, value::RawValue};
-use wharf_model::{BoxFuture, Completion, Error, LogLevel, Meta, Reply, Task};
+use wharf_model::{BoxFuture, Completion, Error, FailureOrigin, LogLevel, Meta, Reply, Task};
 
 use crate::{
-    TaskHandle,
+    CallError, TaskHandle,
     call::{request::CallSpec, run},
     client_handle::ClientHandle,
 };
@@ -213,8 +213,8 @@ impl CallBuilder<Completion> {
 }
 
 impl<T: 'static> IntoFuture for CallBuilder<T> {
-    type Output = Result<T, Error>;
-    type IntoFuture = BoxFuture<Result<T, Error>>;
+    type Output = Result<T, CallError>;
+    type IntoFuture = BoxFuture<Result<T, CallError>>;
 
     fn into_future(mut self) -> Self::IntoFuture {
         if let (Ok(CallKind::Call(spec)), false) = (&mut self.what, self.context.is_empty()) {
@@ -224,7 +224,9 @@ impl<T: 'static> IntoFuture for CallBuilder<T> {
         let CallBuilder { caller, what, read, hooks, idle, total, cached, .. } = self;
         Box::pin(async move {
             let limits = run::CallLimits { idle, total, cached };
-            run::run(&caller, what?, hooks, limits).await.and_then(read)
+            let what = what.map_err(CallError::of_outcome)?;
+            let done = run::run(&caller, what, hooks, limits).await;
+            done.and_then(read).map_err(CallError::of_outcome)
         })
     }
 }
@@ -237,7 +239,9 @@ fn with_meta(what: CallKind, meta: Meta) -> Result<CallKind, Error> {
         CallKind::Wait(handle) => CallKind::Wait(handle),
         CallKind::Raw { method, params } => {
             let mut all: Meta = match params {
-                Some(params) => serde_json::from_str(&params).map_err(Error::invalid_params)?,
+                Some(params) => serde_json::from_str(&params).map_err(|error| {
+                    Error::invalid_params(error).from_client(FailureOrigin::Usage)
+                })?,
                 None => Meta::new(),
             };
             all.insert("_meta".into(), meta.into());

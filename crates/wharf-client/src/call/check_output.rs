@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use serde_json::Value;
-use wharf_model::{Error, ErrorKind, JsonText, LazyJson, ToolResult, excerpt};
+use wharf_model::{Error, ErrorKind, FailureOrigin, JsonText, LazyJson, ToolResult, excerpt};
 use wharf_schema::client_output_validator::{OutputValidator, Validity};
 
 use crate::{ClientHandle, cache::tool_schemas::KnownTool, call::total_timeout};
@@ -29,7 +29,7 @@ pub(crate) async fn check_output(
         false => {
             let structured = result.structured.clone();
             let checked = run_blocking(move || known.check_output(structured.as_ref()));
-            total_timeout::within(caller.timer(), idle, "timeout", checked).await?
+            total_timeout::within(caller.timer(), idle, total_timeout::IDLE, checked).await?
         }
     };
     if let (Some(unchecked), Some(tool)) = (unchecked, tool) {
@@ -75,7 +75,8 @@ impl KnownTool {
             "The result of `{}` does not match its own output schema:\n{problem}",
             excerpt(&self.info.name)
         );
-        Err(Error::new(ErrorKind::OutputSchemaMismatch).with_message(message))
+        let error = Error::new(ErrorKind::OutputSchemaMismatch).with_message(message);
+        Err(error.from_client(FailureOrigin::Protocol))
     }
 }
 
@@ -116,7 +117,9 @@ async fn run_blocking<T: Send + 'static>(
     match tokio::runtime::Handle::try_current() {
         Ok(runtime) => {
             let done = runtime.spawn_blocking(work).await;
-            done.unwrap_or_else(|_| Err(Error::new(ErrorKind::InternalError)))
+            done.unwrap_or_else(|_| {
+                Err(Error::new(ErrorKind::InternalError).from_client(FailureOrigin::Protocol))
+            })
         }
         Err(_) => work(),
     }

@@ -3,8 +3,8 @@
 use std::task::{Context, Poll};
 
 use wharf_model::{
-    ActiveCall, BoxFuture, ClientRequest, ClientRequestId, Error, ErrorKind, Event, Notification,
-    Outcome, Task,
+    ActiveCall, BoxFuture, ClientRequest, ClientRequestId, Error, ErrorKind, Event, FailureOrigin,
+    Notification, Outcome, Task,
 };
 
 use crate::{
@@ -81,6 +81,7 @@ impl RequestAttempt {
     ) -> Poll<(Outcome, bool)> {
         for _ in 0..MAX_EVENTS_PER_POLL {
             if let Err(error) = self.poll_asks(cx) {
+                let error = error.from_client(FailureOrigin::Usage);
                 return Poll::Ready((error.into(), self.input_requested));
             }
             match std::task::ready!(self.active_call.poll_event(cx)) {

@@ -4,7 +4,7 @@ use std::{borrow::Cow, collections::BTreeMap};
 
 use serde::Serialize;
 use serde_json::{Value, value::RawValue};
-use wharf_model::{Error, ErrorKind, Meta, Method, Request, RequestBuilder};
+use wharf_model::{Error, ErrorKind, FailureOrigin, Meta, Method, Request, RequestBuilder};
 
 /// Maximum length of arguments. Transports have far lower limits.
 const MAX_ARGUMENT_BYTES: usize = 1 << 30;
@@ -129,12 +129,15 @@ pub(crate) struct RetryParams {
 
 /// Serializes a value that must be an object, or `null`.
 pub(crate) fn object(what: &str, value: &impl Serialize) -> Result<Option<String>, Error> {
-    let invalid = |problem: String| Error::new(ErrorKind::InvalidParams).with_message(problem);
+    let wrong = |kind, problem: String| {
+        Error::new(kind).with_message(problem).from_client(FailureOrigin::Usage)
+    };
+    let invalid = |problem| wrong(ErrorKind::InvalidParams, problem);
     let json = serde_json::to_string(value)
         .map_err(|error| invalid(format!("{what} cannot be written as JSON: {error}")))?;
     if json.len() > MAX_ARGUMENT_BYTES {
         let message = format!("{what} are longer than {MAX_ARGUMENT_BYTES} bytes");
-        return Err(Error::new(ErrorKind::ContentTooLarge).with_message(message));
+        return Err(wrong(ErrorKind::ContentTooLarge, message));
     }
     match json.as_bytes().first() {
         Some(b'{') => Ok(Some(json)),

@@ -3,7 +3,8 @@
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, value::RawValue};
 use wharf_model::{
-    Completion, Content, Error, ErrorKind, PromptResult, ReadResult, Reply, ToolResult, excerpt,
+    Completion, Content, Error, ErrorKind, FailureOrigin, PromptResult, ReadResult, Reply,
+    ToolResult, excerpt,
 };
 
 use crate::{TaskHandle, call::builder::CallResult};
@@ -11,9 +12,11 @@ use crate::{TaskHandle, call::builder::CallResult};
 /// Error for a transport that returned the result of another method: a bug of the transport, but
 /// not a reason to panic.
 pub(crate) fn unexpected() -> Error {
-    Error::new(ErrorKind::InternalError).with_message(
-        "The transport returned the result of another method: this is a bug of the transport",
-    )
+    Error::new(ErrorKind::InternalError)
+        .with_message(
+            "The transport returned the result of another method: this is a bug of the transport",
+        )
+        .from_client(FailureOrigin::Protocol)
 }
 
 pub(crate) fn tool(done: CallResult) -> Result<ToolResult, Error> {
@@ -61,7 +64,7 @@ pub(crate) fn value<T: DeserializeOwned>(done: CallResult) -> Result<T, Error> {
     serde_json::from_str(json).map_err(|error| {
         let message =
             format!("The result does not match the requested type: {error}: {}", excerpt(json));
-        Error::new(ErrorKind::ValidationFailed).with_message(message)
+        mismatch(message).with_source(error)
     })
 }
 
@@ -93,10 +96,10 @@ pub(crate) fn tool_as<T: DeserializeOwned>(done: CallResult) -> Result<T, Error>
         let json = structured.get();
         let unwrapped = || serde_json::from_str::<WrappedResult<T>>(json).map(|it| it.result);
         return serde_json::from_str(json)
-            .or_else(|error| unwrapped().map_err(|_| type_mismatch(&error, json)));
+            .or_else(|error| unwrapped().map_err(|_| type_mismatch(error, json)));
     }
     if result.content.is_empty() {
-        return serde_json::from_value(Value::Null).map_err(|error| type_mismatch(&error, ""));
+        return serde_json::from_value(Value::Null).map_err(|error| type_mismatch(error, ""));
     }
     let [text] = texts[..] else {
         let message = format!(
@@ -104,16 +107,21 @@ pub(crate) fn tool_as<T: DeserializeOwned>(done: CallResult) -> Result<T, Error>
              deserialize: use `call` for the whole result",
             texts.len()
         );
-        return Err(Error::new(ErrorKind::ValidationFailed).with_message(message));
+        return Err(mismatch(message));
     };
     // Many tools write JSON into their text content, others plain text.
     serde_json::from_str(text).or_else(|error| {
-        serde_json::from_value(Value::from(text)).map_err(|_| type_mismatch(&error, text))
+        serde_json::from_value(Value::from(text)).map_err(|_| type_mismatch(error, text))
     })
 }
 
-fn type_mismatch(error: &serde_json::Error, text: &str) -> Error {
+fn type_mismatch(error: serde_json::Error, text: &str) -> Error {
     let message =
         format!("The tool's result does not match the requested type: {error}: {}", excerpt(text));
-    Error::new(ErrorKind::ValidationFailed).with_message(message)
+    mismatch(message).with_source(error)
+}
+
+fn mismatch(message: String) -> Error {
+    let error = Error::new(ErrorKind::ValidationFailed).with_message(message);
+    error.from_client(FailureOrigin::Protocol)
 }

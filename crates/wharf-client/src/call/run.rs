@@ -49,10 +49,11 @@ pub(crate) async fn run(
         CallKind::Start(spec, ttl) => {
             let tool = spec.target.clone();
             let start = CallRun::new(caller, spec, hooks, idle).start(ttl);
-            let handle = match total_timeout::within(timer, total, "total", start).await? {
-                TaskStart::Task(task) => TaskHandle::created(caller, tool, *task),
-                TaskStart::Result(result) => TaskHandle::done(caller, tool, result),
-            };
+            let handle =
+                match total_timeout::within(timer, total, total_timeout::TOTAL, start).await? {
+                    TaskStart::Task(task) => TaskHandle::created(caller, tool, *task),
+                    TaskStart::Result(result) => TaskHandle::done(caller, tool, result),
+                };
             Ok(CallResult::Task(handle))
         }
         CallKind::Wait(handle) => {
@@ -62,12 +63,14 @@ pub(crate) async fn run(
                 check_output(caller, handle.tool(), &result, idle).await?;
                 Ok(result)
             };
-            let result = total_timeout::within(timer, total, "total", checked).await?;
+            let result = total_timeout::within(timer, total, total_timeout::TOTAL, checked).await?;
             Ok(CallResult::Reply(Reply::Tool(result)))
         }
         CallKind::Raw { method, params } => {
             let raw = any_method::ask(caller, method, params, hooks, idle);
-            total_timeout::within(timer, total, "total", raw).await.map(CallResult::Raw)
+            total_timeout::within(timer, total, total_timeout::TOTAL, raw)
+                .await
+                .map(CallResult::Raw)
         }
     }
 }
@@ -93,7 +96,7 @@ async fn call(
     let (method, generation) = (spec.method, server_state.generation(spec.method));
     let call = CallRun::new(caller, spec, hooks, idle).finish();
     let (reply, input_requested) =
-        total_timeout::within(caller.timer(), total, "total", call).await?;
+        total_timeout::within(caller.timer(), total, total_timeout::TOTAL, call).await?;
     // A result that depends on input responses is not cached.
     if let (Some(key), false) = (key, input_requested) {
         server_state.insert(method, key, &reply, generation, caller.timer().now());
@@ -264,7 +267,7 @@ pub(crate) async fn find_tool(
     name: &str,
 ) -> Result<Option<Arc<ToolInfo>>, Error> {
     let mut tools = PagedList::<ToolInfo>::new(caller).no_cache();
-    while let Some(tool) = tools.next().await.transpose()? {
+    while let Some(tool) = tools.next_item().await.transpose()? {
         if tool.name == name {
             return Ok(Some(tool));
         }
@@ -288,7 +291,7 @@ pub(crate) async fn send_request(
     let (outcome, input_requested) = poll_fn(|cx| attempt.poll_end(&mut events, cx)).await;
     match outcome {
         Outcome::Failed(error) if *error == Error::new(ErrorKind::RequestTimeout) => {
-            (total_timeout::out_of_time(idle, "timeout").into(), input_requested)
+            (total_timeout::out_of_time(idle, total_timeout::IDLE).into(), input_requested)
         }
         outcome => (outcome, input_requested),
     }

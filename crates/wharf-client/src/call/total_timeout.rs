@@ -9,13 +9,13 @@ use std::{
     time::Duration,
 };
 
-use wharf_model::{BoxFuture, Error, ErrorKind, Timer};
+use wharf_model::{BoxFuture, Error, ErrorKind, FailureOrigin, Timeout, Timer};
 
 /// Runs `work` with a timeout. `option` names the setting to raise in the error.
 pub(crate) async fn within<T>(
     timer: &Arc<dyn Timer>,
     limit: Duration,
-    option: &str,
+    option: TimeoutOption,
     work: impl Future<Output = Result<T, Error>>,
 ) -> Result<T, Error> {
     // A deadline beyond the end of the clock never expires.
@@ -34,7 +34,15 @@ pub(crate) async fn within<T>(
     .await
 }
 
-pub(crate) fn out_of_time(limit: Duration, option: &str) -> Error {
+/// A timeout, and the option that sets it.
+pub(crate) type TimeoutOption = (Timeout, &'static str);
+
+pub(crate) const IDLE: TimeoutOption = (Timeout::Idle, "timeout");
+pub(crate) const TOTAL: TimeoutOption = (Timeout::Total, "total");
+
+pub(crate) fn out_of_time(limit: Duration, (timeout, option): TimeoutOption) -> Error {
     let message = format!("Request timed out after {limit:?}: raise `{option}` if it needs longer");
-    Error::new(ErrorKind::RequestTimeout).with_message(message)
+    Error::new(ErrorKind::RequestTimeout)
+        .with_message(message)
+        .from_client(FailureOrigin::Timeout(timeout, limit))
 }

@@ -74,7 +74,7 @@ impl UrlElicitations {
         let pause = backoff::backoff(FIRST_RETRY_DELAY, self.tries, idle);
         self.tries += 1;
         let done: BoxFuture<Result<(), Error>> = Box::pin(caller.server_state().completed(names));
-        match total_timeout::within(caller.timer(), pause, "timeout", done).await {
+        match total_timeout::within(caller.timer(), pause, total_timeout::IDLE, done).await {
             Err(error) if error.kind != ErrorKind::RequestTimeout => Err(error),
             _ => Ok(()),
         }

@@ -107,7 +107,7 @@ impl ProxyService {
         let params = RawValue::from_string(request.custom_params().into_owned());
         Box::pin(async move {
             let sent = match params {
-                Ok(params) => caller.notify(method, params).await,
+                Ok(params) => caller.send_notification(method, params).await,
                 Err(error) => Err(error.into()),
             };
             match sent.and_then(|()| Ok(JsonText::of(&Map::new())?)) {

@@ -14,7 +14,7 @@ use serde::Serialize;
 use serde_json::Value;
 use wharf_model::{
     BoxFuture, ClientCapabilities, ClientCapability, ClientRequest, ElicitAction, ElicitResult,
-    Error, ErrorKind, RootsResult,
+    Error, ErrorKind, FailureOrigin, RootsResult,
 };
 use wharf_schema::elicitation_form;
 
@@ -35,7 +35,7 @@ pub(crate) enum AnswerError {
 impl From<AnswerError> for Error {
     fn from(why: AnswerError) -> Self {
         let (AnswerError::Refused(error) | AnswerError::Invalid(error)) = why;
-        error
+        error.from_client(FailureOrigin::Usage)
     }
 }
 

@@ -38,8 +38,13 @@ impl Drop for CancelOnDrop {
         let all_sent = caller.pending_cancels().begin();
         let mut cancelling = Box::pin(async move {
             let cancelling = async { cancel(&caller, &id).await };
-            let _ =
-                total_timeout::within(caller.timer(), CANCEL_TIMEOUT, "timeout", cancelling).await;
+            let _ = total_timeout::within(
+                caller.timer(),
+                CANCEL_TIMEOUT,
+                total_timeout::IDLE,
+                cancelling,
+            )
+            .await;
             drop(all_sent);
         });
         // The first poll often suffices: a server in this process needs no more.

@@ -280,7 +280,9 @@ impl TaskFollower<'_> {
             let mut attempt =
                 self.fetch.take().unwrap_or_else(|| start_fetch(&caller, &id, Some(idle)));
             let ended = poll_fn(|cx| attempt.poll_end(self.events, cx).map(|(end, _)| Ok(end)));
-            match result(total_timeout::within(caller.timer(), idle, "timeout", ended).await?) {
+            match result(
+                total_timeout::within(caller.timer(), idle, total_timeout::IDLE, ended).await?,
+            ) {
                 Err(error) if is_interruption(&error) && tries < MAX_RETRIES => {
                     let pause = backoff::backoff(RETRY_DELAY, tries, RETRY_DELAY * 16);
                     backoff::sleep(caller.timer(), pause).await;

@@ -7,7 +7,7 @@ use std::{
 };
 
 use serde::Serialize;
-use wharf_model::{Error, ErrorKind, Task, TaskState, ToolResult};
+use wharf_model::{Error, ErrorKind, FailureOrigin, Task, TaskState, ToolResult};
 
 use super::{TaskChanges, TaskDialect, TaskPoller, follow, follow::start_fetch};
 use crate::call::{
@@ -17,7 +17,7 @@ use crate::call::{
     result,
 };
 use crate::task::{cancel_on_drop, poll};
-use crate::{CallBuilder, ClientHandle};
+use crate::{CallBuilder, CallError, ClientHandle, client_handle::unsupported};
 
 /// A task that the caller controls. Dropping the handle does not cancel the task:
 /// the client's `task` with its [id](TaskHandle::id) returns to it, in another process as well.
@@ -91,7 +91,11 @@ impl TaskHandle {
     ///
     /// # Errors
     /// If there is no task, the server does not have it, or cannot be reached.
-    pub async fn get(&self) -> Result<Task, Error> {
+    pub async fn get(&self) -> Result<Task, CallError> {
+        self.get_task().await.map_err(CallError::of_outcome)
+    }
+
+    pub(super) async fn get_task(&self) -> Result<Task, Error> {
         if let KnownTask::End(task) = &*self.known() {
             return Ok(task.clone());
         }
@@ -111,8 +115,9 @@ impl TaskHandle {
     /// # Errors
     /// If there is no task, the server does not have it, the task has ended, or the server cannot
     /// be reached.
-    pub async fn cancel(&self) -> Result<(), Error> {
-        cancel_on_drop::cancel(&self.0.caller, self.known_id()?).await
+    pub async fn cancel(&self) -> Result<(), CallError> {
+        let cancelled = async { cancel_on_drop::cancel(&self.0.caller, self.known_id()?).await };
+        cancelled.await.map_err(CallError::of_outcome)
     }
 
     /// Answers input requests of the task: an object with one answer for each key of
@@ -121,13 +126,18 @@ impl TaskHandle {
     /// # Errors
     /// If the answers are not an object, the server accepts answers only during
     /// [`wait`](TaskHandle::wait), does not have the task, or cannot be reached.
-    pub async fn update(&self, answers: impl Serialize) -> Result<(), Error> {
+    pub async fn update(&self, answers: impl Serialize) -> Result<(), CallError> {
+        let answers = object("Answers", &answers);
+        self.send_answers(answers).await.map_err(CallError::of_outcome)
+    }
+
+    async fn send_answers(&self, answers: Result<Option<String>, Error>) -> Result<(), Error> {
         let (caller, id) = (&self.0.caller, self.known_id()?);
         if caller.task_dialect() == TaskDialect::Legacy {
             let problem = "This server sends the input requests of a task only while the client waits for it: use `wait`";
-            return Err(Error::new(ErrorKind::CapabilityNotSupported).with_message(problem));
+            return Err(unsupported(problem));
         }
-        let answers = object("Answers", &answers)?.unwrap_or_else(|| "{}".into());
+        let answers = answers?.unwrap_or_else(|| "{}".into());
         follow::update(caller, id, answers, caller.options().idle).await
     }
 
@@ -196,7 +206,8 @@ impl TaskHandle {
         self.id().ok_or_else(|| {
             let problem =
                 "The server returned the result without creating a task: `wait` returns it";
-            Error::new(ErrorKind::TaskNotFound).with_message(problem)
+            let error = Error::new(ErrorKind::TaskNotFound).with_message(problem);
+            error.from_client(FailureOrigin::Usage)
         })
     }
 

@@ -2,11 +2,12 @@
 
 use std::collections::HashSet;
 
-use wharf_model::{Error, ErrorKind, Method, Outcome, Reply, Task};
+use wharf_model::{Error, ErrorKind, FailureOrigin, Method, Outcome, Reply, Task};
 
 use crate::{
     ClientHandle,
     call::{request::CallSpec, result::unexpected},
+    client_handle::unsupported,
     task::request_mode,
 };
 
@@ -15,7 +16,7 @@ pub(crate) async fn all(caller: &ClientHandle) -> Result<Vec<Task>, Error> {
     let lists = |can: &wharf_model::Meta| can.contains_key("list");
     if !caller.capabilities().tasks.as_deref().is_some_and(lists) {
         let problem = "The server does not list tasks: store the ids that `call_task` returns";
-        return Err(Error::new(ErrorKind::CapabilityNotSupported).with_message(problem));
+        return Err(unsupported(problem));
     }
     let options = caller.options();
     let (mut all, mut cursors, mut cursor) = (Vec::new(), HashSet::new(), None);
@@ -37,5 +38,6 @@ pub(crate) async fn all(caller: &ClientHandle) -> Result<Vec<Task>, Error> {
     }
     let message = "The server's list of tasks exceeds the limits, so reading it was \
                    stopped; raise `CallOptions::{pages, items}` to read more";
-    Err(Error::new(ErrorKind::ContentTooLarge).with_message(message))
+    let error = Error::new(ErrorKind::ContentTooLarge).with_message(message);
+    Err(error.from_client(FailureOrigin::Protocol))
 }

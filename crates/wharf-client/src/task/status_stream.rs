@@ -8,7 +8,7 @@ use std::{
 };
 
 use futures_core::Stream;
-use wharf_model::{BoxFuture, Error, Task};
+use wharf_model::{BoxFuture, CallError, Error, Task};
 
 use crate::task::{TaskHandle, TaskPoller};
 
@@ -51,8 +51,12 @@ impl TaskChanges {
     }
 
     /// The next state; `None` after the final one.
-    pub async fn next(&mut self) -> Option<Result<Task, Error>> {
-        poll_fn(|cx| self.poll_task(cx)).await
+    pub async fn next(&mut self) -> Option<Result<Task, CallError>> {
+        poll_fn(|cx| self.poll_change(cx)).await
+    }
+
+    fn poll_change(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Task, CallError>>> {
+        self.poll_task(cx).map(|item| item.map(|item| item.map_err(CallError::of_outcome)))
     }
 
     fn poll_task(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Task, Error>>> {
@@ -87,15 +91,15 @@ impl TaskChanges {
 async fn settled(handle: TaskHandle, task: Option<Task>) -> Result<Task, Error> {
     match task {
         Some(task) => handle.settle(task).await,
-        None => handle.get().await,
+        None => handle.get_task().await,
     }
 }
 
 impl Stream for TaskChanges {
-    type Item = Result<Task, Error>;
+    type Item = Result<Task, CallError>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.poll_task(cx)
+        self.poll_change(cx)
     }
 }
 

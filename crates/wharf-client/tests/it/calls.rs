@@ -78,13 +78,16 @@ async fn results_are_deserialized_as_the_requested_type() {
     assert_eq!(caller.call_as::<Vec<u8>>("t", ()).await.unwrap(), [1, 2]);
     assert_eq!(caller.call_as::<String>("t", ()).await.unwrap(), "just words");
     let error = caller.call_as::<u8>("t", ()).await.unwrap_err();
-    assert!(error.kind.is_validation_failed() && error.message.contains("just words"), "{error}");
+    assert!(
+        error.kind().is_validation_failed() && error.message().contains("just words"),
+        "{error}"
+    );
     let error = caller.call_as::<String>("t", ()).await.unwrap_err();
-    assert!(error.message.contains("2 texts") && error.message.contains("`call`"), "{error}");
+    assert!(error.message().contains("2 texts") && error.message().contains("`call`"), "{error}");
     caller.call_as::<()>("t", ()).await.unwrap();
     let error = caller.call_as::<String>("t", ()).await.unwrap_err();
-    assert!(error.kind.is_tool_execution_failed() && error.message == "no such crate");
-    assert!(caller.call_as::<u8>("t", ()).await.unwrap_err().kind.is_validation_failed());
+    assert!(error.kind().is_tool_execution_failed() && error.message() == "no such crate");
+    assert!(caller.call_as::<u8>("t", ()).await.unwrap_err().kind().is_validation_failed());
     // A value that the server wrapped, and one that only looks wrapped.
     assert_eq!(caller.call_as::<Vec<u8>>("t", ()).await.unwrap(), [1]);
     let object: BTreeMap<String, u8> = caller.call_as("t", ()).await.unwrap();
@@ -97,10 +100,10 @@ async fn arguments_that_are_not_an_object_are_never_sent() {
     let transport = FakeTransport::default().transport();
     let caller = caller(&transport);
     let error = caller.call("t", [1]).await.unwrap_err();
-    assert!(error.kind.is_invalid_params() && error.message.contains("args!"), "{error}");
+    assert!(error.kind().is_invalid_params() && error.message().contains("args!"), "{error}");
     let unwritable = BTreeMap::from([((1, 2), 3)]);
-    assert!(caller.call("t", &unwritable).await.unwrap_err().kind.is_invalid_params());
-    assert!(caller.request("m", 3).await.unwrap_err().kind.is_invalid_params());
+    assert!(caller.call("t", &unwritable).await.unwrap_err().kind().is_invalid_params());
+    assert!(caller.request("m", 3).await.unwrap_err().kind().is_invalid_params());
     assert_eq!(transport.count(), 0);
 }
 
@@ -118,7 +121,7 @@ async fn unsupported_methods_are_not_sent() {
         caller.set_log_level(LogLevel::Info).await.unwrap_err(),
         caller.roots_changed().await.unwrap_err(),
     ] {
-        assert!(error.kind.is_capability_not_supported(), "{error}");
+        assert!(error.kind().is_capability_not_supported(), "{error}");
     }
     assert!(caller.tools().all().await.unwrap().is_empty());
     assert!(caller.resources().all().await.unwrap().is_empty());
@@ -139,14 +142,14 @@ async fn any_request_can_be_sent_by_name() {
     assert_eq!(with_meta.get(), r#"{"_meta":{"k":1}}"#);
     let asked = caller.request("ask", ()).await.unwrap();
     assert_eq!(asked.get(), r#"{"roots":[{"uri":"file:///a"}]}"#);
-    assert!(caller.request("gone", ()).await.unwrap_err().kind.is_method_not_found());
+    assert!(caller.request("gone", ()).await.unwrap_err().kind().is_method_not_found());
 }
 
 #[tokio::test(start_paused = true)]
 async fn any_request_ends_in_time() {
     let transport = FakeTransport::default().transport();
     let error = caller(&transport).request("silence", ()).await.unwrap_err();
-    assert!(error.kind.is_request_timeout() && error.message.contains("60s"), "{error}");
+    assert!(error.kind().is_request_timeout() && error.message().contains("60s"), "{error}");
 }
 
 #[tokio::test]
@@ -201,7 +204,7 @@ async fn control_requests_are_sent_and_time_out() {
     let roots = ClientHandlerBuilder::new().roots(async || Ok(vec![]));
     let caller = answering(&transport, roots);
     caller.roots_changed().await.unwrap();
-    assert!(caller.ping().await.unwrap_err().kind.is_request_timeout());
+    assert!(caller.ping().await.unwrap_err().kind().is_request_timeout());
     assert_eq!(transport.control_requests(), [ControlRequest::RootsChanged, ControlRequest::Ping]);
 }
 
@@ -211,10 +214,10 @@ async fn a_silent_call_times_out_and_names_the_option_to_raise() {
     let transport = FakeTransport::default().play(silence).play(silence).transport();
     let caller = caller(&transport);
     let error = caller.call("t", ()).await.unwrap_err();
-    assert!(error.kind.is_request_timeout(), "{error}");
-    assert!(error.message.contains("60s") && error.message.contains("`timeout`"), "{error}");
+    assert!(error.kind().is_request_timeout(), "{error}");
+    assert!(error.message().contains("60s") && error.message().contains("`timeout`"), "{error}");
     let error = caller.call("t", ()).timeout(5 * SECOND).await.unwrap_err();
-    assert!(error.message.contains("5s"), "{error}");
+    assert!(error.message().contains("5s"), "{error}");
     assert_eq!(transport.dropped(), 2);
 }
 
@@ -237,10 +240,10 @@ async fn progress_keeps_a_call_alive_but_not_for_ever() {
     let caller = caller(&transport);
     assert_eq!(caller.call("t", ()).await.unwrap(), ToolResult::text("done"));
     let error = caller.call("t", ()).await.unwrap_err();
-    assert!(error.kind.is_request_timeout() && error.message.contains("600s"), "{error}");
-    assert!(error.message.contains("`total`"), "{error}");
+    assert!(error.kind().is_request_timeout() && error.message().contains("600s"), "{error}");
+    assert!(error.message().contains("`total`"), "{error}");
     let error = caller.call("t", ()).total(70 * SECOND).await.unwrap_err();
-    assert!(error.message.contains("70s"), "{error}");
+    assert!(error.message().contains("70s"), "{error}");
     assert_eq!(transport.dropped(), 2);
 }
 
@@ -257,7 +260,7 @@ async fn a_flood_of_events_does_not_prevent_a_timeout() {
     };
     let transport = FakeTransport::default().play(flood).transport();
     let error = caller(&transport).call("t", ()).await.unwrap_err();
-    assert!(error.kind.is_request_timeout() && error.message.contains("600s"), "{error}");
+    assert!(error.kind().is_request_timeout() && error.message().contains("600s"), "{error}");
 }
 
 /// python#2507: the client never sent a cancellation.
@@ -284,8 +287,8 @@ async fn a_result_of_another_method_is_an_error() {
     let transport =
         FakeTransport::default().then(Reply::Listened).then(Reply::Listened).transport();
     let caller = caller(&transport);
-    assert!(caller.call("t", ()).await.unwrap_err().kind.is_internal_error());
-    assert!(caller.tools().all().await.unwrap_err().kind.is_internal_error());
+    assert!(caller.call("t", ()).await.unwrap_err().kind().is_internal_error());
+    assert!(caller.tools().all().await.unwrap_err().kind().is_internal_error());
 }
 
 #[tokio::test]

@@ -15,8 +15,8 @@ async fn the_id_of_a_task_is_bounded() {
     first.id = "x".repeat(1 << 20);
     transport.first(first);
     let error = caller(&transport).call("slow", ()).await.unwrap_err();
-    assert_eq!(error.kind, ErrorKind::ValidationFailed);
-    assert!(error.message.len() < 200, "{}", error.message);
+    assert_eq!(error.kind(), ErrorKind::ValidationFailed);
+    assert!(error.message().len() < 200, "{}", error.message());
     assert!(transport.of(Method::GetTask).is_empty());
 }
 
@@ -26,7 +26,7 @@ async fn a_poll_must_return_the_requested_task() {
     other.id = "t-2".into();
     let transport = FakeTaskServer::extension([other]).transport();
     let error = caller(&transport).call("slow", ()).await.unwrap_err();
-    assert_eq!(error.kind, ErrorKind::ValidationFailed);
+    assert_eq!(error.kind(), ErrorKind::ValidationFailed);
 }
 
 #[tokio::test(start_paused = true)]
@@ -35,7 +35,7 @@ async fn endless_input_requests_are_stopped() {
     let transport = FakeTaskServer::extension(states).transport();
     let options = CallOptions::default().rounds(5);
     let error = caller_with(&transport, answers(), options).call("slow", ()).await.unwrap_err();
-    assert!(error.message.contains("more than 5 times"), "{}", error.message);
+    assert!(error.message().contains("more than 5 times"), "{}", error.message());
     assert_eq!(transport.of(Method::UpdateTask).len(), 5);
     tokio::time::sleep(SECOND).await;
     assert_eq!(transport.of(Method::CancelTask).len(), 1);
@@ -47,13 +47,13 @@ async fn a_key_identifies_one_input_request() {
         FakeTaskServer::extension([asking(&[("q", "Your name?")]), asking(&[("q", "Your PIN?")])])
             .transport();
     let error = answering(&transport, answers()).call("slow", ()).await.unwrap_err();
-    assert!(error.message.contains("with a key it has used"), "{}", error.message);
+    assert!(error.message().contains("with a key it has used"), "{}", error.message());
     // A request that stays open is answered once.
     let transport =
         FakeTaskServer::extension([]).always_state(shown(asking(&[("q", "?")]))).transport();
     let options = CallOptions::default().total(60 * SECOND);
     let error = caller_with(&transport, answers(), options).call("slow", ()).await.unwrap_err();
-    assert_eq!(error.kind, ErrorKind::RequestTimeout);
+    assert_eq!(error.kind(), ErrorKind::RequestTimeout);
     assert_eq!(transport.of(Method::UpdateTask).len(), 1);
 }
 
@@ -63,7 +63,7 @@ async fn too_many_input_requests_at_once_are_rejected() {
     let questions: Vec<(&str, &str)> = keys.iter().map(|key| (&**key, "?")).collect();
     let transport = FakeTaskServer::extension([asking(&questions)]).transport();
     let error = answering(&transport, answers()).call("slow", ()).await.unwrap_err();
-    assert!(error.message.contains("more than 64 input requests"), "{}", error.message);
+    assert!(error.message().contains("more than 64 input requests"), "{}", error.message());
     assert!(transport.of(Method::UpdateTask).is_empty());
 }
 
@@ -84,7 +84,7 @@ async fn endless_notifications_do_not_starve_the_client() {
         .transport();
     let options = CallOptions::default().total(2 * SECOND);
     let error = caller_with(&transport, answers(), options).call("slow", ()).await.unwrap_err();
-    assert_eq!(error.kind, ErrorKind::RequestTimeout);
+    assert_eq!(error.kind(), ErrorKind::RequestTimeout);
 }
 
 #[tokio::test(start_paused = true)]

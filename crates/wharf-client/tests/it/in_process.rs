@@ -62,9 +62,9 @@ async fn everything_works_without_a_transport() {
     assert_eq!(names(&tools), ["add", "confirm", "sample", "fail"]);
     assert_eq!(caller.call_as::<i64>("add", args! { a: 1, b: 2 }).await.unwrap(), 3);
     let error = caller.call_as::<String>("fail", ()).await.unwrap_err();
-    assert_eq!(error.message, "no such crate");
+    assert_eq!(error.message(), "no such crate");
     assert_eq!(caller.read("mem:a").await.unwrap().contents.len(), 1);
-    assert!(caller.read("mem:b").await.unwrap_err().kind.is_resource_not_found());
+    assert!(caller.read("mem:b").await.unwrap_err().kind().is_resource_not_found());
     assert_eq!(caller.prompt("greet", ()).await.unwrap().messages.len(), 1);
     assert_eq!(caller.resources().all().await.unwrap().len(), 1);
     assert!(caller.templates().all().await.unwrap().is_empty());
@@ -126,10 +126,10 @@ async fn requests_by_name_return_results_in_protocol_format() {
     let prompt = ask("prompts/get", json!({"name": "greet"})).await;
     assert_eq!(prompt["messages"][0]["content"]["text"], "hello");
     let error = caller.request("nonsense", ()).await.unwrap_err();
-    assert!(error.kind.is_method_not_found());
-    assert!(caller.request("roots/list", ()).await.unwrap_err().kind.is_method_not_found());
+    assert!(error.kind().is_method_not_found());
+    assert!(caller.request("roots/list", ()).await.unwrap_err().kind().is_method_not_found());
     let error = caller.request("tools/call", json!({"name": 5})).await.unwrap_err();
-    assert!(error.kind.is_invalid_params());
+    assert!(error.kind().is_invalid_params());
     let of = CompletionRef::Prompt("greet".into());
     assert!(caller.complete(of, "a", "").await.is_err());
 }

@@ -8,9 +8,7 @@ use std::{
 use crate::support::SECOND;
 use serde_json::json;
 use wharf_client::{CallOptions, ClientHandle, ClientHandlerBuilder, local};
-use wharf_model::{
-    ElicitResult, Error, ErrorKind, Implementation, TaskState, TaskStatus, ToolResult,
-};
+use wharf_model::{ElicitResult, ErrorKind, Implementation, TaskState, TaskStatus, ToolResult};
 use wharf_server::{Ctx, Router, TaskMode, Tool, ToolError};
 use wharf_testbed::TokioTimer;
 
@@ -111,10 +109,10 @@ async fn a_task_is_answered_through_its_handle() {
 #[tokio::test(start_paused = true)]
 async fn an_unknown_task_is_an_error() {
     let caller = caller(yes()).await;
-    let error: Error = caller.task("0123456789abcdef").get().await.unwrap_err();
-    assert_eq!(error.kind, ErrorKind::TaskNotFound);
+    let error = caller.task("0123456789abcdef").get().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TaskNotFound);
     let error = caller.task("x").wait().timeout(Duration::from_secs(1)).await.unwrap_err();
-    assert_eq!(error.kind, ErrorKind::TaskNotFound);
+    assert_eq!(error.kind(), ErrorKind::TaskNotFound);
 }
 
 #[tokio::test(start_paused = true)]

@@ -71,7 +71,7 @@ async fn endless_input_rounds_end_with_a_clear_error() {
     let ask = |_: Request| required(vec![("r", ClientRequest::Roots)], Some("the same"));
     let transport = FakeTransport::default().always(ask).transport();
     let error = answering(&transport, everything()).call("t", ()).await.unwrap_err();
-    assert!(error.kind.is_validation_failed() && error.message.contains("rounds"), "{error}");
+    assert!(error.kind().is_validation_failed() && error.message().contains("rounds"), "{error}");
     assert_eq!(transport.count(), 9);
     let transport = FakeTransport::default().always(ask).transport();
     let options = CallOptions::default().rounds(0);
@@ -91,7 +91,7 @@ async fn a_deferred_call_is_retried_later() {
     assert_eq!(last, json!({"name": "t", "requestState": "2"}));
     let transport = FakeTransport::default().always(|_| required(vec![], Some("s"))).transport();
     let error = caller(&transport).call("t", ()).await.unwrap_err();
-    assert!(error.message.contains("deferred the call 8 times"), "{error}");
+    assert!(error.message().contains("deferred the call 8 times"), "{error}");
 }
 
 #[tokio::test]
@@ -106,7 +106,10 @@ async fn input_requests_that_violate_the_protocol_end_the_call() {
     ] {
         let transport = FakeTransport::default().then(outcome).transport();
         let error = answering(&transport, everything()).call("t", ()).await.unwrap_err();
-        assert!(error.kind.is_validation_failed() && error.message.contains(problem), "{error}");
+        assert!(
+            error.kind().is_validation_failed() && error.message().contains(problem),
+            "{error}"
+        );
         assert_eq!(transport.count(), 1);
     }
 }
@@ -116,11 +119,11 @@ async fn a_server_request_without_a_handler_ends_the_call() {
     let transport =
         FakeTransport::default().always(|_| required(vec![("f", form())], None)).transport();
     let error = caller(&transport).call("t", ()).await.unwrap_err();
-    assert!(error.kind.is_method_not_found(), "{error}");
+    assert!(error.kind().is_method_not_found(), "{error}");
     let refusing = ClientHandlerBuilder::new()
         .elicit(async |_| Err(Error::new(ErrorKind::RefusedPolicy).with_message("not today")));
     let error = answering(&transport, refusing).call("t", ()).await.unwrap_err();
-    assert!(error.message == "not today" && transport.count() == 2);
+    assert!(error.message() == "not today" && transport.count() == 2);
 }
 
 #[tokio::test]

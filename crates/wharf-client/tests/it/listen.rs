@@ -72,7 +72,7 @@ async fn a_lost_subscription_ends_with_an_error() {
     assert!(listening.next().await.is_none());
     assert_eq!(caller.listen(wanted()).await.unwrap_err(), lost());
     let error = caller.listen(wanted()).await.unwrap_err();
-    assert!(error.kind.is_subscription_failed(), "{error}");
+    assert!(error.kind().is_validation_failed(), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -81,7 +81,7 @@ async fn a_subscription_without_acknowledgement_times_out() {
         .play(async |_, _| std::future::pending::<Outcome>().await)
         .transport();
     let error = caller(&transport).listen(wanted()).await.unwrap_err();
-    assert!(error.kind.is_request_timeout() && error.message.contains("`idle`"), "{error}");
+    assert!(error.kind().is_request_timeout() && error.message().contains("`idle`"), "{error}");
     assert_eq!(transport.dropped(), 1);
 }
 
@@ -136,7 +136,7 @@ async fn a_flood_of_events_before_the_acknowledgement_times_out() {
         })
         .transport();
     let error = caller(&transport).listen(wanted()).await.unwrap_err();
-    assert!(error.kind.is_request_timeout(), "{error}");
+    assert!(error.kind().is_request_timeout(), "{error}");
 }
 
 #[tokio::test]
@@ -149,6 +149,6 @@ async fn server_requests_during_a_subscription_are_rejected() {
         .transport();
     let mut listening = caller(&transport).listen(wanted()).await.unwrap();
     let error = listening.next().await.unwrap().unwrap_err();
-    assert!(error.kind.is_invalid_request() && error.message.contains("roots/list"), "{error}");
+    assert!(error.kind().is_invalid_request() && error.message().contains("roots/list"), "{error}");
     assert_eq!(transport.params(), [json!({})]);
 }

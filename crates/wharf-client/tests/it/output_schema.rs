@@ -2,15 +2,15 @@
 
 use crate::support::{FakeTransport, answering, caller, caller_with, tool};
 use serde_json::{Value, json, value::to_raw_value};
-use wharf_client::{CallOptions, ClientHandlerBuilder};
-use wharf_model::{Error, ToolInfo, ToolResult};
+use wharf_client::{CallError, CallOptions, ClientHandlerBuilder};
+use wharf_model::{ToolInfo, ToolResult};
 
 fn result(structured: &Value) -> ToolResult {
     ToolResult::text("x").structured(to_raw_value(structured).unwrap())
 }
 
 /// Lists a tool with this output schema, and calls it.
-async fn called(schema: Value, result: ToolResult) -> Result<ToolResult, Error> {
+async fn called(schema: Value, result: ToolResult) -> Result<ToolResult, CallError> {
     let info = ToolInfo::without_parameters("t").output_schema(schema);
     let transport = FakeTransport::default().then(tool(info)).then(result).transport();
     let caller = caller(&transport);
@@ -27,10 +27,10 @@ fn numbers() -> Value {
 async fn structured_content_must_match_its_schema() {
     called(numbers(), result(&json!({"n": 1}))).await.unwrap();
     let error = called(numbers(), result(&json!({"n": 0}))).await.unwrap_err();
-    assert!(error.kind.is_output_schema_mismatch(), "{error}");
-    assert!(error.message.contains("`t`") && error.message.contains("`n`"), "{error}");
+    assert!(error.kind().is_output_schema_mismatch(), "{error}");
+    assert!(error.message().contains("`t`") && error.message().contains("`n`"), "{error}");
     let error = called(numbers(), ToolResult::text("x")).await.unwrap_err();
-    assert!(error.message.contains("no structured content"), "{error}");
+    assert!(error.message().contains("no structured content"), "{error}");
     // A failed result is not validated.
     assert!(called(numbers(), ToolResult::error("x")).await.unwrap().is_error);
 }
@@ -126,7 +126,7 @@ async fn schemas_that_look_costly_are_checked_where_they_are_not() {
     ] {
         let name = costly.to_string();
         let error = called(costly, result(&json!([1, 2]))).await.unwrap_err();
-        assert!(error.kind.is_output_schema_mismatch(), "{name}: {error}");
+        assert!(error.kind().is_output_schema_mismatch(), "{name}: {error}");
     }
 }
 
@@ -170,7 +170,7 @@ async fn schemas_that_branch_at_every_level_of_a_value_take_no_longer_for_it() {
     // Plain references are followed, and detected.
     let error =
         called(json!({"$ref": "#/$defs/n", "$defs": {"n": {"type": "null"}}}), result(&deep));
-    assert!(error.await.unwrap_err().kind.is_output_schema_mismatch());
+    assert!(error.await.unwrap_err().kind().is_output_schema_mismatch());
 }
 
 #[tokio::test]
@@ -203,6 +203,6 @@ async fn large_results_are_checked_off_the_runtimes_threads() {
             std::task::Poll::Ready(end) => end.unwrap_err(),
             std::task::Poll::Pending => call.await.unwrap_err(),
         };
-        assert!(error.kind.is_output_schema_mismatch(), "{error}");
+        assert!(error.kind().is_output_schema_mismatch(), "{error}");
     }
 }

@@ -35,7 +35,7 @@ async fn reads_are_retried_after_a_broken_connection() {
     let transport = FakeTransport::default().always(|_| lost().into()).transport();
     let caller = caller(&transport);
     let error = caller.read("a:b").await.unwrap_err();
-    assert!(error.kind.is_connection_closed() && error.message.contains("3 times"), "{error}");
+    assert!(error.kind().is_connection_closed() && error.message().contains("3 times"), "{error}");
     assert_eq!(transport.count(), 3);
     caller.tools().all().await.unwrap_err();
     caller.prompt("p", ()).await.unwrap_err();
@@ -48,7 +48,7 @@ async fn tool_calls_are_retried_only_if_safe() {
     let transport =
         FakeTransport::default().then(lost()).then(listed(ToolAnnotations::default())).transport();
     let error = caller(&transport).call("t", ()).await.unwrap_err();
-    assert!(error.kind.is_connection_closed() && error.message.contains("not sent again"));
+    assert!(error.kind().is_connection_closed() && error.message().contains("not sent again"));
     assert_eq!(transport.count(), 2);
 
     let hints = ToolAnnotations::default;
@@ -85,7 +85,7 @@ async fn an_unlisted_tool_is_listed_before_a_retry() {
         .then(crate::support::tools(&["other"], None))
         .transport();
     let error = caller(&transport).call("t", ()).await.unwrap_err();
-    assert!(error.message.contains("not sent again"), "{error}");
+    assert!(error.message().contains("not sent again"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -199,7 +199,7 @@ async fn endless_url_elicitations_are_stopped() {
         FakeTransport::default().always(|_| pages(json!([sign_in("e-1")])).into()).transport();
     let (answers, visits) = visiting();
     let error = answering(&transport, answers).call("t", ()).await.unwrap_err();
-    assert!(error.kind.is_url_elicitation_required() && error.message.contains("too many"));
+    assert!(error.kind().is_url_elicitation_required() && error.message().contains("too many"));
     assert_eq!((transport.count(), visits.load(Ordering::SeqCst)), (9, 1));
     let many: Vec<Value> = (0..17).map(|n| sign_in(&n.to_string())).collect();
     let transport = FakeTransport::default().then(pages(many.into())).transport();
@@ -218,7 +218,7 @@ async fn declined_url_elicitations_return_the_error() {
     let transport = FakeTransport::default().then(pages(json!([sign_in("e-1")]))).transport();
     let declining = ClientHandlerBuilder::new().elicit_url(async |_| Ok(ElicitResult::decline()));
     let error = answering(&transport, declining).call("t", ()).await.unwrap_err();
-    assert!(error.kind.is_url_elicitation_required() && error.message.contains("declined"));
+    assert!(error.kind().is_url_elicitation_required() && error.message().contains("declined"));
     assert_eq!(transport.count(), 1);
 }
 
@@ -234,5 +234,5 @@ async fn an_unanswered_url_elicitation_ends_with_the_total_timeout() {
         }
     });
     let error = answering(&transport, answers).call("t", ()).await.unwrap_err();
-    assert!(error.kind.is_request_timeout(), "{error}");
+    assert!(error.kind().is_request_timeout(), "{error}");
 }

@@ -8,7 +8,7 @@ use std::sync::{
 use crate::support::{FakeTransport, SECOND, answering};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
-use wharf_client::{ClientHandler, ClientHandlerBuilder, answer_to};
+use wharf_client::{CallError, ClientHandler, ClientHandlerBuilder, answer_to};
 use wharf_model::{
     BoxFuture, ClientCapabilities, ClientRequest, ElicitForm, ElicitResult, ElicitUrl, Error,
     ErrorKind, Outbox, Outcome, Root, SamplingRequest, SamplingResult, ToolInfo, ToolResult,
@@ -33,7 +33,7 @@ fn sample_with_tools() -> ClientRequest {
 }
 
 /// A server that sends a request during its call, and returns the answer or its error.
-async fn delivered(answers: impl ClientHandler, ask: ClientRequest) -> Result<Value, Error> {
+async fn delivered(answers: impl ClientHandler, ask: ClientRequest) -> Result<Value, CallError> {
     let transport = FakeTransport::default()
         .play(async |_, outbox: Outbox| match outbox.ask(ask).await {
             Ok(answer) => ToolResult::text(answer).into(),
@@ -130,7 +130,7 @@ async fn defaults_fill_missing_form_fields() {
         json!({"action": "decline"})
     );
     let error = delivered(nothing, form(fields)).await.unwrap_err();
-    assert!(error.message.contains("object"), "{error}");
+    assert!(error.message().contains("object"), "{error}");
 }
 
 #[tokio::test]
@@ -156,12 +156,13 @@ async fn an_invalid_answer_fails_the_call_and_names_the_field() {
     ] {
         let ask = form(json!({ "field": field }));
         let error = delivered(accepting(json!({ "field": bad })), ask.clone()).await.unwrap_err();
-        assert!(error.kind.is_invalid_params() && error.message.contains("`field`"), "{error}");
+        assert!(error.kind().is_invalid_params() && error.message().contains("`field`"), "{error}");
         let transport = FakeTransport::default()
             .then(crate::support::required(vec![("k", ask)], None))
             .transport();
         let caller = answering(&transport, accepting(json!({ "field": bad })));
-        assert_eq!(caller.call("t", ()).await.unwrap_err(), error);
+        let called = caller.call("t", ()).await.unwrap_err();
+        assert_eq!((called.kind(), called.message()), (error.kind(), error.message()));
         assert_eq!(transport.count(), 1, "an answer that does not fit is never sent");
     }
 }
@@ -203,7 +204,7 @@ async fn server_requests_beyond_the_limit_are_rejected() {
         .transport();
     let never = ClientHandlerBuilder::new().roots(std::future::pending::<Result<Vec<Root>, Error>>);
     let error = answering(&transport, never).call("t", ()).await.unwrap_err();
-    assert!(error.kind.is_overloaded() && error.message.contains("64"), "{error}");
+    assert!(error.kind().is_overloaded() && error.message().contains("64"), "{error}");
 }
 
 struct DropCounter(Arc<AtomicUsize>);
@@ -263,7 +264,7 @@ async fn an_answer_that_never_arrives_ends_with_the_total_timeout() {
     let caller = answering(&transport, never);
     for _ in 0..2 {
         let error = caller.call("t", ()).timeout(SECOND).await.unwrap_err();
-        assert!(error.kind.is_request_timeout() && error.message.contains("600s"), "{error}");
+        assert!(error.kind().is_request_timeout() && error.message().contains("600s"), "{error}");
     }
 }
 

@@ -51,7 +51,7 @@ async fn final_states_of_tasks_end_their_calls() {
     for (state, kind, message) in ends {
         let transport = FakeTaskServer::extension([with(state)]).transport();
         let error = caller(&transport).call("slow", ()).await.unwrap_err();
-        assert_eq!((error.kind, &*error.message), (kind, message));
+        assert_eq!((error.kind(), &*error.message()), (kind, message));
         assert!(!methods(&transport).contains(&Method::CancelTask));
     }
     let transport =
@@ -161,7 +161,7 @@ async fn an_input_request_that_another_client_answered_is_withdrawn() {
 async fn an_input_request_without_a_handler_ends_the_call_and_the_task() {
     let transport = FakeTaskServer::extension([asking(&[("q", "?")])]).transport();
     let error = caller(&transport).call("slow", ()).await.unwrap_err();
-    assert_eq!(error.kind, ErrorKind::MethodNotFound);
+    assert_eq!(error.kind(), ErrorKind::MethodNotFound);
     tokio::time::sleep(SECOND).await;
     assert_eq!(transport.of(Method::CancelTask), [json!({"taskId": "t-1"})]);
 }
@@ -185,8 +185,8 @@ async fn an_unreachable_server_fails_the_call_without_cancelling_the_task() {
         .always_state(Error::new(ErrorKind::ConnectionClosed))
         .transport();
     let error = caller(&transport).call("slow", ()).await.unwrap_err();
-    assert_eq!(error.kind, ErrorKind::ConnectionClosed);
-    assert!(error.message.contains("still be running the task t-1"), "{}", error.message);
+    assert_eq!(error.kind(), ErrorKind::ConnectionClosed);
+    assert!(error.message().contains("still be running the task t-1"), "{}", error.message());
     tokio::time::sleep(SECOND).await;
     assert!(transport.of(Method::CancelTask).is_empty());
 }
@@ -196,7 +196,7 @@ async fn a_missing_task_ends_the_call() {
     let transport =
         FakeTaskServer::extension([]).always_state(Error::new(ErrorKind::TaskNotFound)).transport();
     let error = caller(&transport).call("slow", ()).await.unwrap_err();
-    assert_eq!(error.kind, ErrorKind::TaskNotFound);
+    assert_eq!(error.kind(), ErrorKind::TaskNotFound);
 }
 
 #[tokio::test(start_paused = true)]
@@ -218,8 +218,8 @@ async fn polls_reset_the_idle_timeout_up_to_the_total() {
         .call("slow", ())
         .await
         .unwrap_err();
-    assert_eq!(error.kind, ErrorKind::RequestTimeout);
-    assert!(error.message.contains("`total`"), "{}", error.message);
+    assert_eq!(error.kind(), ErrorKind::RequestTimeout);
+    assert!(error.message().contains("`total`"), "{}", error.message());
     let states = transport.of(Method::GetTask).len();
     assert!((50..=60).contains(&states), "{states}");
     tokio::time::sleep(SECOND).await;
@@ -234,8 +234,8 @@ async fn a_silent_server_runs_into_the_idle_timeout() {
         .call("slow", ())
         .await
         .unwrap_err();
-    assert_eq!(error.kind, ErrorKind::RequestTimeout);
-    assert!(error.message.contains("`timeout`"), "{}", error.message);
+    assert_eq!(error.kind(), ErrorKind::RequestTimeout);
+    assert!(error.message().contains("`timeout`"), "{}", error.message());
 }
 
 #[tokio::test(start_paused = true)]
@@ -253,7 +253,7 @@ async fn other_requests_cannot_become_tasks() {
         .then(Outcome::Task(Box::new(task(TaskState::Working))))
         .transport();
     let error = caller(&transport).prompt("p", ()).await.unwrap_err();
-    assert_eq!(error.kind, ErrorKind::InternalError);
+    assert_eq!(error.kind(), ErrorKind::InternalError);
 }
 
 #[tokio::test(start_paused = true)]
@@ -264,7 +264,7 @@ async fn results_of_tasks_are_validated_against_the_output_schema() {
         "outputSchema": {"type": "object"}}));
     caller.tools().all().await.unwrap();
     let error = caller.call("slow", ()).await.unwrap_err();
-    assert_eq!(error.kind, ErrorKind::OutputSchemaMismatch);
+    assert_eq!(error.kind(), ErrorKind::OutputSchemaMismatch);
 }
 
 // Differences of the legacy dialect.
@@ -305,7 +305,7 @@ async fn an_unlisted_tool_is_listed_after_it_rejects_the_call() {
     transport.lists(tool("optional"));
     transport.refuse_plain_calls(Error::new(ErrorKind::MethodNotFound));
     let error = caller(&transport).call("slow", ()).await.unwrap_err();
-    assert_eq!(error.kind, ErrorKind::MethodNotFound);
+    assert_eq!(error.kind(), ErrorKind::MethodNotFound);
     assert_eq!(methods(&transport), [Method::CallTool, Method::ListTools]);
 }
 

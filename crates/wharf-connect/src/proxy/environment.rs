@@ -1,7 +1,7 @@
 //! Proxies that the environment names.
 
 use crate::{
-    ConnectError, Origin,
+    ConnectionError, Origin,
     proxy::{ProxyServer, no_proxy::NoProxy},
 };
 
@@ -14,7 +14,7 @@ pub(crate) struct ProxyVariables {
 }
 
 /// Proxy of a variable; an error if its value is invalid.
-type ProxyVariable = Option<Result<ProxyServer, ConnectError>>;
+type ProxyVariable = Option<Result<ProxyServer, ConnectionError>>;
 
 impl ProxyVariables {
     pub(crate) fn read(variable: impl Fn(&str) -> Option<String>) -> ProxyVariables {
@@ -29,7 +29,7 @@ impl ProxyVariables {
         let proxy = |names: &[&str]| {
             first(names).map(|(name, value)| {
                 ProxyServer::parse(&value)
-                    .map_err(|error| ConnectError::settings(format!("{name}: {error}")))
+                    .map_err(|error| ConnectionError::settings(format!("{name}: {error}")))
             })
         };
         // A CGI program gets the header `Proxy` of a request as this variable (httpoxy, CVE-2016-5385).
@@ -45,7 +45,10 @@ impl ProxyVariables {
         }
     }
 
-    pub(crate) fn server_for(&self, origin: &Origin) -> Result<Option<&ProxyServer>, ConnectError> {
+    pub(crate) fn server_for(
+        &self,
+        origin: &Origin,
+    ) -> Result<Option<&ProxyServer>, ConnectionError> {
         let variable = if origin.is_encrypted() { &self.https } else { &self.http };
         match variable {
             Some(proxy) if !self.exceptions.contains(origin) => {
@@ -62,7 +65,10 @@ mod tests {
     use super::*;
     use crate::ProxySettings;
 
-    fn proxy_of(variables: &[(&str, &str)], target: &str) -> Result<Option<String>, ConnectError> {
+    fn proxy_of(
+        variables: &[(&str, &str)],
+        target: &str,
+    ) -> Result<Option<String>, ConnectionError> {
         let settings = ProxySettings::from_variables(|name| {
             let found = variables.iter().find(|it| it.0 == name);
             found.map(|it| it.1.to_owned())

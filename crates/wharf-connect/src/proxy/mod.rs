@@ -12,7 +12,7 @@ use url::Url;
 use wharf_model::excerpt;
 
 use self::environment::ProxyVariables;
-use crate::{ConnectError, Origin, origin::without_secrets};
+use crate::{ConnectionError, Origin, origin::without_secrets};
 
 /// HTTP proxy for outgoing connections, if any. Connections to loopback never use one.
 ///
@@ -30,7 +30,7 @@ use crate::{ConnectError, Origin, origin::without_secrets};
 /// let proxy = ProxySettings::url("http://me:secret@proxy.example:3128")?;
 /// let connector = HostConnector::new().proxy(proxy);
 /// # let _ = connector;
-/// # Ok::<(), wharf_connect::ConnectError>(())
+/// # Ok::<(), wharf_connect::ConnectionError>(())
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct ProxySettings(ProxySource);
@@ -53,7 +53,7 @@ impl ProxySettings {
     ///
     /// # Errors
     /// If the URL is invalid, or not that of an HTTP proxy.
-    pub fn url(url: &str) -> Result<ProxySettings, ConnectError> {
+    pub fn url(url: &str) -> Result<ProxySettings, ConnectionError> {
         Ok(ProxySettings(ProxySource::Fixed(Arc::new(ProxyServer::parse(url)?))))
     }
 
@@ -77,7 +77,10 @@ impl ProxySettings {
     ///
     /// # Errors
     /// If the environment names an invalid proxy. It is not bypassed in silence.
-    pub(crate) fn server_for(&self, origin: &Origin) -> Result<Option<&ProxyServer>, ConnectError> {
+    pub(crate) fn server_for(
+        &self,
+        origin: &Origin,
+    ) -> Result<Option<&ProxyServer>, ConnectionError> {
         if origin.is_loopback() {
             return Ok(None);
         }
@@ -98,10 +101,10 @@ pub(crate) struct ProxyServer {
 }
 
 impl ProxyServer {
-    fn parse(text: &str) -> Result<ProxyServer, ConnectError> {
+    fn parse(text: &str) -> Result<ProxyServer, ConnectionError> {
         let bad = |why: &str| {
             let shown = without_secrets(text);
-            ConnectError::settings(format!(
+            ConnectionError::settings(format!(
                 "invalid proxy {:?}: {why}; write http://HOST:PORT",
                 excerpt(&shown)
             ))

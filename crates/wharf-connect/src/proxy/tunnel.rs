@@ -3,7 +3,7 @@
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use wharf_model::excerpt;
 
-use crate::{ConnectError, ConnectErrorKind, proxy::ProxyServer, stream::StreamLayer};
+use crate::{ConnectionError, ConnectionErrorKind, proxy::ProxyServer, stream::StreamLayer};
 
 /// Maximum length of the proxy's response.
 const MAX_RESPONSE_BYTES: usize = 16 << 10;
@@ -13,10 +13,10 @@ pub(crate) async fn open(
     stream: &mut StreamLayer,
     proxy: &ProxyServer,
     authority: &str,
-) -> Result<(), ConnectError> {
+) -> Result<(), ConnectionError> {
     let fail = |why: String| {
         let message = format!("the proxy {} {why}", proxy.origin);
-        ConnectError::new(ConnectErrorKind::Proxy, message)
+        ConnectionError::new(ConnectionErrorKind::Proxy, message)
     };
     let mut request = format!("CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n");
     if let Some(authorization) = &proxy.authorization {

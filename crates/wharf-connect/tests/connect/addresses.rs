@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use socket2::{Domain, Socket, Type};
 use tokio::net::TcpStream;
-use wharf_connect::{AddressPolicy, ConnectErrorKind, HostConnector, ProxySettings};
+use wharf_connect::{AddressPolicy, ConnectionErrorKind, HostConnector, ProxySettings};
 
 use crate::support::{TestResolver, connect, echo_server, echoes};
 
@@ -58,7 +58,7 @@ async fn one_forbidden_address_rejects_the_name() {
             let outcome = checked.check(&origin).await;
             assert_eq!(outcome.is_ok(), allowed, "{policy:?} {addresses:?}");
             if let Err(error) = outcome {
-                assert_eq!(error.kind(), ConnectErrorKind::Forbidden);
+                assert_eq!(error.kind(), ConnectionErrorKind::Forbidden);
                 assert!(connect(&checked, "http://name.example").await.is_err());
             }
             assert!(!resolver.names.lock().unwrap().is_empty());
@@ -76,12 +76,12 @@ async fn loopback_is_allowed_where_the_url_names_it() {
     let public = near.clone().addresses(AddressPolicy::PUBLIC);
     for host in ["localhost", "127.0.0.1", "[::1]"] {
         let error = connect(&public, &format!("http://{host}:{port}")).await.unwrap_err();
-        assert_eq!(error.kind(), ConnectErrorKind::Forbidden, "{host}");
+        assert_eq!(error.kind(), ConnectionErrorKind::Forbidden, "{host}");
     }
     for host in ["[::ffff:127.0.0.1]", "0.0.0.0", "169.254.169.254", "10.0.0.1"] {
         let error = connect(&near, &format!("http://{host}:{port}")).await.unwrap_err();
-        assert_eq!(error.kind(), ConnectErrorKind::Forbidden, "{host}");
+        assert_eq!(error.kind(), ConnectionErrorKind::Forbidden, "{host}");
     }
     let error = connect(&near, "http://name.example").await.unwrap_err();
-    assert_eq!(error.kind(), ConnectErrorKind::Resolve, "{error}");
+    assert_eq!(error.kind(), ConnectionErrorKind::Resolve, "{error}");
 }

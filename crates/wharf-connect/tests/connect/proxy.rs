@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use wharf_connect::{AddressPolicy, ConnectErrorKind, HostConnector, Origin, ProxySettings};
+use wharf_connect::{AddressPolicy, ConnectionErrorKind, HostConnector, Origin, ProxySettings};
 
 use crate::support::{TestAuthority, TestProxy, TestResolver, connect, echo_server, echoes};
 
@@ -54,7 +54,7 @@ async fn a_protected_connection_gives_the_proxy_a_checked_address() {
         (protected.clone().forwards(true), "http://10.0.0.1"),
     ] {
         let error = connect(&connector, url).await.unwrap_err();
-        assert_eq!(error.kind(), ConnectErrorKind::Forbidden, "{error}");
+        assert_eq!(error.kind(), ConnectionErrorKind::Forbidden, "{error}");
     }
     // Plain HTTP is not forwarded by name either.
     let forwarding = protected.resolver(resolver()).forwards(true);
@@ -126,11 +126,11 @@ async fn a_proxy_that_refuses_is_reported() {
         let error = outcome.unwrap_err();
         match expected {
             "timeout" => assert!(
-                matches!(error.kind(), ConnectErrorKind::TimedOut | ConnectErrorKind::Proxy),
+                matches!(error.kind(), ConnectionErrorKind::TimedOut | ConnectionErrorKind::Proxy),
                 "{error}"
             ),
             expected => {
-                assert_eq!(error.kind(), ConnectErrorKind::Proxy, "{error}");
+                assert_eq!(error.kind(), ConnectionErrorKind::Proxy, "{error}");
                 assert!(error.to_string().contains(expected), "{error}");
             }
         }

@@ -20,7 +20,7 @@ use tokio_rustls::{
         server::WebPkiClientVerifier,
     },
 };
-use wharf_connect::{ConnectError, HostConnector, HostStream, Origin, ProxySettings, Resolve};
+use wharf_connect::{ConnectionError, HostConnector, HostStream, Origin, ProxySettings, Resolve};
 use wharf_model::BoxFuture;
 
 /// Private certificate authority.
@@ -212,6 +212,6 @@ async fn tunnel(
 pub(crate) async fn connect(
     connector: &HostConnector,
     url: &str,
-) -> Result<HostStream, ConnectError> {
+) -> Result<HostStream, ConnectionError> {
     connector.connect(&Origin::parse(url).unwrap()).await
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::net::TcpListener;
 use wharf_connect::{
-    ConnectErrorKind, HostConnector, Origin, ProxySettings, TlsIdentity, TlsProblem,
+    ConnectionErrorKind, HostConnector, Origin, ProxySettings, TlsIdentity, TlsProblem,
 };
 
 use crate::support::{TestAuthority, connect, echo_server, echoes};
@@ -31,7 +31,7 @@ async fn a_private_authority_is_trusted() {
         (&trusting, format!("https://127.0.0.1:{port}"), TlsProblem::WrongName),
     ] {
         let error = connect(connector, &url).await.unwrap_err();
-        assert_eq!(error.kind(), ConnectErrorKind::Tls(problem), "{error}");
+        assert_eq!(error.kind(), ConnectionErrorKind::Tls(problem), "{error}");
         assert!(error.to_string().contains("trusted certificate"), "{error}");
     }
     assert!(connector().trust_pem("no certificate").is_err());
@@ -75,13 +75,13 @@ async fn a_server_without_tls_is_recognized() {
     let url = format!("https://localhost:{port}");
     let trusting = connector().trust_pem(&TestAuthority::new().pem()).unwrap();
     let error = connect(&trusting, &url).await.unwrap_err();
-    assert!(matches!(error.kind(), ConnectErrorKind::Tls(_)), "{error}");
+    assert!(matches!(error.kind(), ConnectionErrorKind::Tls(_)), "{error}");
     // One that waits for more.
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("https://127.0.0.1:{}", listener.local_addr().unwrap().port());
     let hasty = trusting.timeout(Duration::from_millis(200));
     let error = connect(&hasty, &url).await.unwrap_err();
-    assert_eq!(error.kind(), ConnectErrorKind::Tls(TlsProblem::NoReply), "{error}");
+    assert_eq!(error.kind(), ConnectionErrorKind::Tls(TlsProblem::NoReply), "{error}");
     let error = connect(&hasty, "http://127.0.0.1:1").await.unwrap_err();
-    assert_eq!(error.kind(), ConnectErrorKind::Unreachable, "{error}");
+    assert_eq!(error.kind(), ConnectionErrorKind::Unreachable, "{error}");
 }

@@ -11,8 +11,8 @@ use std::{
 
 use crate::{
     BoxFuture, CallOutcome, ClientObservation, ClientRequest, ClientRequestId, Deadlines, Error,
-    ErrorKind, Message, Method, Notification, Outbox, Outcome, Request, ResponseSender, Service,
-    Timer, ToolResult,
+    ErrorKind, FailureOrigin, Message, Method, Notification, Outbox, Outcome, Request,
+    ResponseSender, Service, Timeout, Timer, ToolResult,
     observe::active::{ObservedCall, panic_text},
 };
 
@@ -279,7 +279,13 @@ impl ActiveCall {
             (Method::CallTool, TimeoutReport::Model) => {
                 ToolResult::error(ErrorKind::ToolTimeout.message()).into()
             }
-            _ => Error::new(ErrorKind::RequestTimeout).into(),
+            (_, TimeoutReport::Model) => Error::new(ErrorKind::RequestTimeout).into(),
+            (_, TimeoutReport::Caller) => {
+                let Deadlines { idle, total } = self.outbox.deadlines();
+                let limit = idle.or(total).unwrap_or_default();
+                let origin = FailureOrigin::Timeout(Timeout::Idle, limit);
+                Error::new(ErrorKind::RequestTimeout).from_client(origin).into()
+            }
         }))
     }
 }

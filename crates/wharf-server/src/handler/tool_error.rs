@@ -2,7 +2,9 @@
 
 use std::{any::Any, error::Error as StdError, fmt, sync::Arc};
 
-use wharf_model::{Content, Error, ErrorKind, InternalSource, Outcome, ToolResult};
+use wharf_model::{
+    CallError, ConnectError, Content, Error, ErrorKind, InternalSource, Outcome, ToolResult,
+};
 
 use crate::context::client_requests::ClientRequestError;
 
@@ -122,6 +124,10 @@ impl<E: std::error::Error + Send + Sync + 'static> From<E> for ToolError {
         }
         if let Some(asked) = any.downcast_ref::<ClientRequestError>() {
             return ToolError(ToolFailure::Asked(Box::new(asked.clone())));
+        }
+        // A failure of a client that the tool uses is internal: the model cannot correct it.
+        if any.is::<CallError>() || any.is::<ConnectError>() {
+            return ToolError(ToolFailure::Named(Box::new(Error::internal(error))));
         }
         ToolError(ToolFailure::Other(Arc::new(error)))
     }

@@ -100,7 +100,7 @@ fn resource_errors_keep_their_kind_and_hide_internals() {
         .add(Resource::new("x:io", async || Err::<String, _>(std::io::Error::other("/etc/secret"))))
         .add(Resource::new("x:none", async || None::<String>))
         .add(Resource::new("x:named", async || {
-            Err::<String, _>(Error::new(ErrorKind::ResourceLocked))
+            Err::<String, _>(Error::new(ErrorKind::ResourceAccessDenied))
         }))
         .add(Resource::new("x:tool", async || Err::<String, _>(ToolError::new("said so"))))
         .build()
@@ -110,7 +110,7 @@ fn resource_errors_keep_their_kind_and_hide_internals() {
     assert!(!internal.message.contains("secret"));
     assert_eq!(*internal.data.unwrap(), json!({"uri": "x:io"}));
     assert_eq!(kind(now(&router, read("x:none"))), ErrorKind::ResourceNotFound);
-    assert_eq!(kind(now(&router, read("x:named"))), ErrorKind::ResourceLocked);
+    assert_eq!(kind(now(&router, read("x:named"))), ErrorKind::ResourceAccessDenied);
     assert_eq!(error(now(&router, read("x:tool"))).message, "said so");
 }
 
@@ -258,7 +258,7 @@ fn everything_a_prompt_may_return() {
         .add(Prompt::new("json", async || Json(Data { n: 1 })))
         .add(Prompt::inline("inline", || Ok::<_, Error>("fine")))
         .add(Prompt::new("bad", async || {
-            Err::<String, _>(Error::new(ErrorKind::PromptRenderFailed))
+            Err::<String, _>(Error::new(ErrorKind::ToolExecutionFailed))
         }))
         .build()
         .unwrap();
@@ -269,7 +269,7 @@ fn everything_a_prompt_may_return() {
     assert_eq!(run("result").description.as_deref(), Some("d"));
     assert_eq!(run("json").messages, [PromptMessage::user(r#"{"n":1}"#)]);
     assert_eq!(run("inline").messages, [PromptMessage::user("fine")]);
-    assert_eq!(kind(now(&router, get("bad", "{}"))), ErrorKind::PromptRenderFailed);
+    assert_eq!(kind(now(&router, get("bad", "{}"))), ErrorKind::ToolExecutionFailed);
 }
 
 fn completing() -> Router {

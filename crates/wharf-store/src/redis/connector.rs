@@ -9,7 +9,7 @@ use redis::{
     AsyncConnectionConfig, ConnectionAddr, ConnectionInfo, RedisResult, aio::MultiplexedConnection,
 };
 use tokio::{task::AbortHandle, time::timeout};
-use wharf_connect::{ConnectError, ConnectErrorKind, HostConnector, Origin, ProxySettings};
+use wharf_connect::{ConnectionError, ConnectionErrorKind, HostConnector, Origin, ProxySettings};
 use wharf_model::Error;
 
 use crate::redis::reconnect::COMMAND_TIMEOUT;
@@ -65,7 +65,7 @@ impl RedisConnector {
         let ConnectionAddr::Tcp(host, port) = info.addr() else {
             return Err(invalid_url("write redis://HOST:PORT/DB?prefix=NAME"));
         };
-        let invalid = |error: ConnectError| invalid_url(error.to_string());
+        let invalid = |error: ConnectionError| invalid_url(error.to_string());
         let origin = Origin::new(host, *port, encrypted).map_err(invalid)?;
         let proxy = settings.proxy.as_deref().map(ProxySettings::url).transpose();
         let proxy = proxy.map_err(invalid)?.unwrap_or_default();
@@ -135,17 +135,17 @@ fn unreadable_file(setting: &str, path: &str, why: impl std::fmt::Display) -> Er
 }
 
 /// Says what to do in the words of a Redis URL.
-fn explain(error: ConnectError) -> io::Error {
+fn explain(error: ConnectionError) -> io::Error {
     use wharf_connect::TlsProblem::{NotTls, UnknownIssuer, WrongName};
     let advice = match error.kind() {
-        ConnectErrorKind::Tls(UnknownIssuer) => {
+        ConnectionErrorKind::Tls(UnknownIssuer) => {
             "its certificate is not signed by a trusted authority; name the authority with ?ca=PATH"
         }
-        ConnectErrorKind::Tls(WrongName) => "its certificate is for another name",
-        ConnectErrorKind::Tls(NotTls) => {
+        ConnectionErrorKind::Tls(WrongName) => "its certificate is for another name",
+        ConnectionErrorKind::Tls(NotTls) => {
             "it does not speak TLS; use redis:// for a connection without TLS"
         }
-        ConnectErrorKind::TimedOut => return io::Error::new(io::ErrorKind::TimedOut, error),
+        ConnectionErrorKind::TimedOut => return io::Error::new(io::ErrorKind::TimedOut, error),
         _ => return io::Error::other(error),
     };
     io::Error::other(advice)

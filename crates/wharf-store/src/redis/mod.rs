@@ -30,7 +30,7 @@ pub(crate) async fn open(url: &StoreUrl<'_>) -> Result<Stores, Error> {
     let address = info.addr().to_string();
     let cannot = |why: redis::RedisError| {
         let message = format!("cannot reach Redis at {address}: {why}");
-        Error::new(ErrorKind::TemporarilyUnavailable).with_message(message)
+        Error::new(ErrorKind::TemporarilyUnavailable).with_message(message).with_source(why)
     };
     let connector = RedisConnector::new(info, url.scheme == "rediss", settings).await?;
     let client = RedisClient::open(connector.clone(), write_probe(&prefix), Arc::new(|_| ())).await;

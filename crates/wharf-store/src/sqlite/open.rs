@@ -157,7 +157,7 @@ impl DatabaseFile {
             db.pragma_update(None, "query_only", true)?;
             Ok(db)
         };
-        connect().map_err(|e: rusqlite::Error| self.cannot("open", &e))
+        connect().map_err(|e: rusqlite::Error| self.cannot("open", &e).with_source(e))
     }
 
     fn connect(&self) -> rusqlite::Result<Connection> {

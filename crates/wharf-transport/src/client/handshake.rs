@@ -1,13 +1,13 @@
 //! Handshake over a new stream connection: negotiates the revision and learns the server's
 //! description.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 use wharf_client::ServerInfo;
-use wharf_model::{Discovery, Error, ErrorKind, Implementation};
+use wharf_model::{Discovery, Error, ErrorKind, FailureOrigin, Implementation, Timeout};
 use wharf_wire::{
     CallId, ClientCodec, Line, Negotiation, NegotiationEvent, NegotiationStep, NegotiationTimeout,
     ServerMessage, TransportKind,
@@ -113,7 +113,10 @@ impl<'a, D: Connector> HandshakeDriver<'a, D> {
                     return Ok(HandshakeResult { parts: self.parts, codec, about });
                 }
                 NegotiationStep::TryEvents => self.negotiation.answered(NegotiationEvent::Closed),
-                NegotiationStep::Fail(error) => return Err(self.explain(error).await),
+                NegotiationStep::Fail(error) => {
+                    let limit = self.pending.options().handshake;
+                    return Err(self.explain(negotiation_error(error, limit)).await);
+                }
             };
         }
     }
@@ -232,4 +235,14 @@ pub(super) fn server_info(
 fn id_of(message: &[u8]) -> Option<CallId> {
     let message: Value = serde_json::from_slice(message).ok()?;
     message.get("id")?.as_u64().map(CallId::from)
+}
+
+/// The error of a failed negotiation; one about silence gets the length of the timeout.
+pub(crate) fn negotiation_error(error: Error, limit: Duration) -> Error {
+    match (error.kind, error.code) {
+        (ErrorKind::RequestTimeout, None) => {
+            error.from_client(FailureOrigin::Timeout(Timeout::Connect, limit))
+        }
+        _ => error,
+    }
 }

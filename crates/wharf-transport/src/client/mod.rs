@@ -20,7 +20,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use wharf_client::ClientTransport;
-use wharf_model::Error;
+use wharf_model::{Error, ErrorKind, FailureOrigin};
 
 #[cfg(feature = "http")]
 pub use self::http::connect_http;
@@ -110,4 +110,21 @@ pub async fn connect_websocket(
         options,
     )
     .await
+}
+
+/// Error of a client that its caller closed.
+fn closed_error() -> Error {
+    Error::new(ErrorKind::ConnectionClosed)
+        .with_message("Connection closed: this client was closed; create a new one")
+        .from_client(FailureOrigin::Usage)
+}
+
+/// Error of a request without a connection.
+fn no_connection() -> Error {
+    Error::new(ErrorKind::ConnectionClosed).from_client(FailureOrigin::NotSent)
+}
+
+/// Error of a request for which no connection was opened, because the runtime ended.
+fn opening_failed() -> Error {
+    Error::new(ErrorKind::InternalError).from_client(FailureOrigin::NotSent)
 }

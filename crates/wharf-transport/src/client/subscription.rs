@@ -17,13 +17,14 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 use wharf_model::{
-    BoxFuture, Error, ErrorKind, Method, Outbox, Outcome, Reply, Request, ServerCapabilities,
-    SubscriptionFilter,
+    BoxFuture, Error, ErrorKind, FailureOrigin, Method, Outbox, Outcome, Reply, Request,
+    ServerCapabilities, SubscriptionFilter, Timeout,
 };
 use wharf_wire::{CallId, ClientCodec};
 
 use crate::client::{
     backoff::delay,
+    opening_failed,
     pending::{PendingKind, PendingReply, PendingRequests},
 };
 
@@ -177,7 +178,7 @@ impl ResourceSubscription {
         let mut task = JoinSet::new();
         task.spawn(Self::subscribe_in_order(transport.clone(), codec.clone(), uri.to_owned()));
         let begun = task.join_next().await.and_then(Result::ok);
-        begun.unwrap_or_else(|| Err(Error::new(ErrorKind::InternalError)))
+        begun.unwrap_or_else(|| Err(opening_failed()))
     }
 
     async fn subscribe_in_order(
@@ -207,7 +208,8 @@ impl ResourceSubscription {
             let seconds = patience.as_secs();
             let problem =
                 format!("The server did not respond to resources/subscribe in {seconds} s");
-            Err(Error::new(ErrorKind::RequestTimeout).with_message(problem))
+            let error = Error::new(ErrorKind::RequestTimeout).with_message(problem);
+            Err(error.from_client(FailureOrigin::Timeout(Timeout::Connect, patience)))
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use bytestring::ByteString;
-use wharf_model::{Error, ErrorKind};
+use wharf_model::{Error, ErrorKind, FailureOrigin};
 
 use crate::client::{
     ClientCodec, ServerMessage, decode_notification, decode_server_request::read_client_request,
@@ -131,5 +131,6 @@ impl ClientCodec {
 }
 
 pub(super) fn unreadable(kind: ErrorKind, problem: &str) -> Error {
-    Error::new(kind).with_message(format!("The server sent an invalid message: {problem}"))
+    let message = format!("The server sent an invalid message: {problem}");
+    Error::new(kind).with_message(message).from_client(FailureOrigin::Protocol)
 }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
 use wharf_model::{
-    CacheHint, ClientRequest, Completion, Discovery, Error, ErrorKind, InputRequired, JsonText,
-    LazyJson, Meta, Method, Outcome, Page, PageBody, ServerCapabilities, Task, ToolResult,
-    UnknownFields, count_values, has_at_most,
+    CacheHint, ClientRequest, Completion, Discovery, Error, ErrorKind, FailureOrigin,
+    InputRequired, JsonText, LazyJson, Meta, Method, Outcome, Page, PageBody, ServerCapabilities,
+    Task, ToolResult, UnknownFields, count_values, has_at_most,
 };
 
 use super::{ClientCodec, read_object};
@@ -306,20 +306,23 @@ impl<'a> ResultReader<'a> {
         json: &'b str,
         place: impl std::fmt::Display,
     ) -> Result<T, Error> {
-        serde_json::from_str(json)
-            .map_err(|problem| self.invalid(format_args!("{place}: {problem}")))
+        serde_json::from_str(json).map_err(|problem| {
+            self.invalid(format_args!("{place}: {problem}")).with_source(problem)
+        })
     }
 
     pub(crate) fn invalid(&self, problem: impl std::fmt::Display) -> Error {
         Error::new(ErrorKind::ValidationFailed)
             .with_message(format!("Invalid result of {}: {problem}", self.method.name()))
+            .from_client(FailureOrigin::Protocol)
     }
 
     pub(super) fn too_many(&self, most: usize, what: &str) -> Error {
-        Error::new(ErrorKind::ContentTooLarge).with_message(format!(
+        let error = Error::new(ErrorKind::ContentTooLarge).with_message(format!(
             "The result of {} has more than {most} {what}: request less",
             self.method.name()
-        ))
+        ));
+        error.from_client(FailureOrigin::Protocol)
     }
 }
 

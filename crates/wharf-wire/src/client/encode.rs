@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use serde_json::{Value, value::RawValue};
-use wharf_model::{CustomNotification, Error, ErrorKind, LogLevel, Method, Request, TaskRequest};
+use wharf_model::{
+    CustomNotification, Error, ErrorKind, FailureOrigin, LogLevel, Method, Request, TaskRequest,
+};
 
 use crate::client::{ClientCodec, ClientIdentity};
 use crate::{
@@ -63,12 +65,13 @@ impl ClientCodec {
         let Some(name) = custom.as_deref().or_else(|| self.name(request.method)) else {
             let name = request.method.name();
             let message = format!("Revision {} does not have `{name}`", self.revision);
-            return Err(Error::method_not_found(name).with_message(message));
+            let error = Error::method_not_found(name).with_message(message);
+            return Err(error.from_client(FailureOrigin::Usage));
         };
         // Without its state the call would start again and repeat its effects.
         if !self.revision.has(Feature::InputRequests) && request.request_state().is_some() {
             let problem = "is unknown or has expired: call again without it";
-            return Err(invalid_field("requestState", problem));
+            return Err(invalid_field("requestState", problem).from_client(FailureOrigin::Usage));
         }
         let options = MetaOptions { progress: Some(request.progress), level: request.log_level };
         // All parameters of a custom method are the caller's.
@@ -316,7 +319,9 @@ impl ClientCodec {
             }
         }
         meta.close();
-        walked.map_err(|_| invalid_field("_meta", "must be a JSON object"))
+        walked.map_err(|_| {
+            invalid_field("_meta", "must be a JSON object").from_client(FailureOrigin::Usage)
+        })
     }
 
     /// Translates a result to the revision; none if it is not JSON.
@@ -366,6 +371,9 @@ fn copy<'a>(
     });
     match walked {
         Ok(()) => Ok(meta),
-        Err(_) => Err(invalid_field("params", "must be a JSON object")),
+        Err(_) => {
+            let error = invalid_field("params", "must be a JSON object");
+            Err(error.from_client(FailureOrigin::Usage))
+        }
     }
 }

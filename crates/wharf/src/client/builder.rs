@@ -13,8 +13,8 @@ use wharf_connect::HostConnector;
 #[cfg(feature = "server")]
 use wharf_model::Principal;
 use wharf_model::{
-    BoxFuture, ClientCapabilities, ClientRequest, Error, Implementation, LogLevel, Meta, Observer,
-    Observers, TASKS_EXTENSION, Timer,
+    BoxFuture, ClientCapabilities, ClientRequest, ConnectError, Error, Implementation, LogLevel,
+    Meta, Observer, Observers, TASKS_EXTENSION, Timer,
 };
 use wharf_transport::{
     TokioTimer,
@@ -260,10 +260,14 @@ impl ClientBuilder {
     ///
     /// # Errors
     /// If there is no such server, or no protocol version is shared with it.
-    pub async fn connect(mut self, target: impl Into<Target>) -> Result<Client, Error> {
-        let mut target = target.into();
+    pub async fn connect(self, target: impl Into<Target>) -> Result<Client, ConnectError> {
+        self.open(target.into()).await.map_err(ConnectError::of_outcome)
+    }
+
+    async fn open(mut self, mut target: Target) -> Result<Client, Error> {
         if let Target::Entry(entry) = target {
-            let (resolved, headers) = entry.resolve().map_err(|error| target_error(&error))?;
+            let (resolved, headers) =
+                entry.resolve().map_err(|error| target_error(&error).with_source(error))?;
             // Headers of the caller override those of the file.
             let is_set = |name: &str| self.headers.iter().any(|it| it.0.eq_ignore_ascii_case(name));
             let from_file: Vec<_> = headers.into_iter().filter(|(name, _)| !is_set(name)).collect();

@@ -8,8 +8,9 @@ use wharf_client::{
     CallBuilder, ClientHandle, ClientTransport, PagedList, ServerInfo, Subscription, TaskHandle,
 };
 use wharf_model::{
-    Completion, CompletionRef, Error, LogLevel, PromptInfo, PromptResult, ReadResult, ResourceInfo,
-    ServerCapabilities, Service, SubscriptionFilter, Task, TemplateInfo, ToolInfo, ToolResult,
+    CallError, Completion, CompletionRef, ConnectError, LogLevel, PromptInfo, PromptResult,
+    ReadResult, ResourceInfo, ServerCapabilities, Service, SubscriptionFilter, Task, TemplateInfo,
+    ToolInfo, ToolResult,
 };
 
 use super::{ClientBuilder, Target};
@@ -59,7 +60,7 @@ impl Client {
     ///
     /// # Errors
     /// If there is no such server, or no protocol version is shared with it.
-    pub async fn connect(target: impl Into<Target>) -> Result<Client, Error> {
+    pub async fn connect(target: impl Into<Target>) -> Result<Client, ConnectError> {
         Client::builder().connect(target).await
     }
 
@@ -202,7 +203,7 @@ impl Client {
     ///
     /// # Errors
     /// If the server does not list tasks. No server of the newest protocol version does.
-    pub async fn tasks(&self) -> Result<Vec<Task>, Error> {
+    pub async fn tasks(&self) -> Result<Vec<Task>, CallError> {
         self.0.tasks().await
     }
 
@@ -308,7 +309,7 @@ impl Client {
     ///
     /// # Errors
     /// If the server rejects the subscription, or does not acknowledge it in time.
-    pub async fn listen(&self, filter: SubscriptionFilter) -> Result<Subscription, Error> {
+    pub async fn listen(&self, filter: SubscriptionFilter) -> Result<Subscription, CallError> {
         self.0.listen(filter).await
     }
 
@@ -327,7 +328,7 @@ impl Client {
     /// # Errors
     /// If the server does not support resource subscriptions, rejects this one, or does not
     /// acknowledge it in time.
-    pub async fn subscribe(&self, uri: impl Into<String>) -> Result<Subscription, Error> {
+    pub async fn subscribe(&self, uri: impl Into<String>) -> Result<Subscription, CallError> {
         self.0.subscribe(uri).await
     }
 
@@ -336,7 +337,7 @@ impl Client {
     ///
     /// # Errors
     /// If the server sends no log messages, or cannot be reached.
-    pub async fn set_log_level(&self, level: LogLevel) -> Result<(), Error> {
+    pub async fn set_log_level(&self, level: LogLevel) -> Result<(), CallError> {
         self.0.set_log_level(level).await
     }
 
@@ -344,7 +345,7 @@ impl Client {
     ///
     /// # Errors
     /// If it does not respond in time.
-    pub async fn ping(&self) -> Result<(), Error> {
+    pub async fn ping(&self) -> Result<(), CallError> {
         self.0.ping().await
     }
 
@@ -352,7 +353,7 @@ impl Client {
     ///
     /// # Errors
     /// If the handler lists no roots, or the server cannot be reached.
-    pub async fn roots_changed(&self) -> Result<(), Error> {
+    pub async fn roots_changed(&self) -> Result<(), CallError> {
         self.0.roots_changed().await
     }
 
@@ -385,7 +386,7 @@ impl Client {
         &self,
         method: impl Into<String>,
         params: impl Serialize,
-    ) -> Result<(), Error> {
+    ) -> Result<(), CallError> {
         self.0.notify(method, params).await
     }
 

@@ -3,7 +3,7 @@
 use std::{fmt, path::PathBuf, sync::Arc};
 
 use wharf_client::ClientTransport;
-use wharf_model::{Error, ErrorKind};
+use wharf_model::{Error, ErrorKind, FailureOrigin};
 #[cfg(feature = "server")]
 use wharf_model::{RequestExtensions, Trusted};
 use wharf_transport::client::{self as transports, ChildCommand, ClientTransportOptions, Deadline};
@@ -77,7 +77,9 @@ impl ClientBuilder {
         let options = match (&self.auth, scheme.as_deref()) {
             (Some(auth), Some("http" | "https" | "ws" | "wss")) => {
                 let mut options = options;
-                let (credentials, deadline) = (auth.at(url)?, deadline.clone());
+                let credentials =
+                    auth.at(url).map_err(|error| error.from_client(FailureOrigin::Target))?;
+                let deadline = deadline.clone();
                 options.credentials =
                     Some(Arc::new(ClockPausingCredentials { credentials, deadline }));
                 options
@@ -126,5 +128,6 @@ impl ClientBuilder {
 }
 
 pub(super) fn target_error(problem: &dyn fmt::Display) -> Error {
-    Error::new(ErrorKind::TransportError).with_message(problem.to_string())
+    let error = Error::new(ErrorKind::TransportError).with_message(problem.to_string());
+    error.from_client(FailureOrigin::Target)
 }

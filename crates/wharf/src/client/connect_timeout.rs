@@ -6,7 +6,7 @@ use std::time::Duration;
 
 #[cfg(feature = "auth")]
 use wharf_model::{AuthFailure, AuthHeaders, BoxFuture, CredentialsProvider};
-use wharf_model::{Error, ErrorKind};
+use wharf_model::{Error, ErrorKind, FailureOrigin, Timeout};
 use wharf_transport::client::Deadline;
 
 /// Runs the future with a timeout for connecting and the handshake.
@@ -23,7 +23,8 @@ pub(super) async fn within<T>(
                 "The server did not complete the handshake within {limit:?}: \
                  raise `timeout` or `handshake` if it needs more time"
             );
-            Err(Error::new(ErrorKind::RequestTimeout).with_message(message))
+            let error = Error::new(ErrorKind::RequestTimeout).with_message(message);
+            Err(error.from_client(FailureOrigin::Timeout(Timeout::Connect, limit)))
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Options of a client's connections: trusted certificates, client certificate and proxy.
 
-use wharf_connect::{ConnectError, ProxySettings};
+use wharf_connect::{ConnectionError, ProxySettings};
 #[cfg(feature = "tls")]
 use wharf_connect::{Origin, TlsIdentity};
 use wharf_model::{Error, ErrorKind};
@@ -96,6 +96,6 @@ impl ClientBuilder {
     }
 }
 
-fn settings_error(error: ConnectError) -> Error {
+fn settings_error(error: ConnectionError) -> Error {
     Error::new(ErrorKind::InvalidParams).with_message(error.to_string())
 }

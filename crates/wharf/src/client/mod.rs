@@ -28,9 +28,9 @@ pub use builder::ClientBuilder;
 pub(crate) use calls::Client;
 pub use target::Target;
 pub use wharf_client::{
-    CallBuilder, CallOptions, ClientExtension, ClientHandler, ClientHandlerBuilder,
-    ClientTransport, ControlRequest, Listable, LogMessage, NotificationListener, PagedList,
-    Progress, ServerInfo, Subscription,
+    CallBuilder, CallError, CallOptions, ClientExtension, ClientHandler, ClientHandlerBuilder,
+    ClientTransport, ConnectError, ControlRequest, Listable, LogMessage, NotificationListener,
+    PagedList, Progress, ServerInfo, Subscription, Timeout,
 };
 pub use wharf_transport::client::{
     ChildCommand, ClientLimits, Deadline, Environment, Stderr, StreamConnector, TraceEvent,

@@ -112,7 +112,7 @@ async fn an_undecided_probe_is_an_error_without_a_retry() {
         });
         let server = server.await;
         let error = in_time(builder().connect(server.url())).await.unwrap_err();
-        let known = error.kind.name() == kind || (status >= 500 && error.kind.is_retryable());
+        let known = error.kind().name() == kind || (status >= 500 && error.kind().is_retryable());
         assert!(known, "{status}: {error:?}");
         assert_eq!(server.methods(), ["server/discover"], "{status}");
     }
@@ -147,7 +147,7 @@ async fn a_silent_server_times_out() {
     let server = ScriptedServer::lines(|_| Action::Nothing).await;
     let short = builder().handshake(Duration::from_secs(2));
     let error = in_time(short.connect(server.lines_url())).await.unwrap_err();
-    assert!(error.kind.is_retryable() || error.kind.is_request_timeout(), "{error:?}");
+    assert!(error.kind().is_retryable() || error.kind().is_request_timeout(), "{error:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -159,7 +159,7 @@ async fn a_server_that_is_not_there_is_named() {
         [format!("http://{address}/mcp"), format!("tcp://{address}"), format!("ws://{address}/mcp")]
     {
         let error = in_time(builder().connect(url.clone())).await.unwrap_err();
-        assert!(error.kind.is_transport_error(), "{error:?}");
-        assert!(error.message.contains(&address.to_string()), "{url}: {error}");
+        assert!(error.kind().is_transport_error(), "{error:?}");
+        assert!(error.message().contains(&address.to_string()), "{url}: {error}");
     }
 }

@@ -31,7 +31,7 @@ async fn called(result: String) -> bool {
     let grown = held().saturating_sub(before);
     assert!(grown < 10 * SIZE, "grew by {grown} bytes");
     if let Err(error) = &end {
-        assert!(error.kind.is_content_too_large(), "{error:?}");
+        assert!(error.kind().is_content_too_large(), "{error:?}");
     }
     end.is_ok()
 }

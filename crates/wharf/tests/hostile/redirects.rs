@@ -19,7 +19,7 @@ async fn another_origin_gets_nothing() {
         let server = ScriptedServer::http(move |_| to(&url, status)).await;
         let secret = builder().header("authorization", "Bearer secret").header("x-key", "secret");
         let error = in_time(secret.connect(server.url())).await.unwrap_err();
-        assert!(error.message.contains("redirect"), "{status}: {error}");
+        assert!(error.message().contains("redirect"), "{status}: {error}");
     }
     assert!(thief.asked.lock().unwrap().is_empty());
 }
@@ -36,7 +36,7 @@ async fn another_origin_gets_nothing_later_either() {
     let secret = builder().header("authorization", "Bearer secret");
     let client = in_time(secret.connect(server.url())).await.unwrap();
     let error = in_time(client.call("t", ())).await.unwrap_err();
-    assert!(error.message.contains("redirect"), "{error}");
+    assert!(error.message().contains("redirect"), "{error}");
     assert!(thief.asked.lock().unwrap().is_empty());
 }
 
@@ -61,6 +61,6 @@ async fn another_place_of_the_same_origin_is_found() {
 async fn redirect_loops_are_detected() {
     let server = ScriptedServer::http(|_| to("/mcp", 307)).await;
     let error = in_time(builder().connect(server.url())).await.unwrap_err();
-    assert!(error.message.contains("redirect"), "{error}");
+    assert!(error.message().contains("redirect"), "{error}");
     assert!(server.asked.lock().unwrap().len() < 30);
 }

@@ -36,7 +36,7 @@ async fn gives_up(scheme: &str, head: &'static str, drip: &'static [u8]) {
     let begun = Instant::now();
     let client = Client::builder().timeout(LIMIT).connect(format!("{scheme}://{address}")).await;
     let error = client.unwrap_err();
-    assert!(error.kind.is_request_timeout(), "{scheme}: {error:?}");
+    assert!(error.kind().is_request_timeout(), "{scheme}: {error:?}");
     assert!(begun.elapsed() <= LIMIT + Duration::from_millis(100), "{:?}", begun.elapsed());
     server.abort();
 }

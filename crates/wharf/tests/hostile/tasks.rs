@@ -84,7 +84,7 @@ async fn a_task_that_never_ends_is_given_up_and_cancelled() {
         let server = modern_lines(look.clone(), move || look.clone()).await;
         let client = in_time(hasty().connect(server.lines_url())).await.unwrap();
         let error = in_time(client.call("t", ())).await.unwrap_err();
-        assert_eq!(error.kind, ErrorKind::RequestTimeout, "{error}");
+        assert_eq!(error.kind(), ErrorKind::RequestTimeout, "{error}");
         in_time(asked_for(&server, "tasks/cancel")).await;
         // At most one look every 50 ms, whatever the server says.
         assert!(count(&server, "tasks/get") <= 40, "{:?}", server.methods());
@@ -98,7 +98,7 @@ async fn an_id_of_a_megabyte_is_not_sent_back() {
     let server = modern_lines(first.clone(), move || first.clone()).await;
     let client = in_time(hasty().connect(server.lines_url())).await.unwrap();
     let error = in_time(client.call("t", ())).await.unwrap_err();
-    assert!(error.message.len() < 400, "{} bytes", error.message.len());
+    assert!(error.message().len() < 400, "{} bytes", error.message().len());
     assert_eq!(count(&server, "tasks/get"), 0);
 }
 
@@ -120,7 +120,7 @@ async fn an_invalid_task_is_an_error_and_no_panic() {
         let client = in_time(hasty().connect(server.lines_url())).await.unwrap();
         let ended = in_time(client.call("t", ())).await;
         let error = ended.expect_err(&members.to_string());
-        assert!(error.message.len() < 1000, "{members}: {error}");
+        assert!(error.message().len() < 1000, "{members}: {error}");
     }
 }
 
@@ -137,7 +137,7 @@ async fn questions_that_never_end_are_not_answered_for_ever() {
     let answers = ClientHandlerBuilder::new().elicit(async |_| Ok(ElicitResult::decline()));
     let client = in_time(builder().handler(answers).connect(server.lines_url())).await.unwrap();
     let error = in_time(client.call("t", ())).await.unwrap_err();
-    assert!(error.message.contains("more than 8 times"), "{error}");
+    assert!(error.message().contains("more than 8 times"), "{error}");
     assert!(count(&server, "tasks/update") <= 8);
 }
 
@@ -225,7 +225,7 @@ async fn a_result_that_never_comes_is_not_waited_for_without_end() {
             .await;
         let client = in_time(hasty().connect(server.lines_url())).await.unwrap();
         let error = in_time(client.call("t", ())).await.unwrap_err();
-        assert_eq!(error.kind, ErrorKind::RequestTimeout, "{status}: {error}");
+        assert_eq!(error.kind(), ErrorKind::RequestTimeout, "{status}: {error}");
         assert!(count(&server, "tasks/result") <= 1, "{status}: {:?}", server.methods());
         in_time(asked_for(&server, "tasks/cancel")).await;
     }

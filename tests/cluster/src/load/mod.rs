@@ -21,7 +21,11 @@ use tokio::{
     task::JoinSet,
     time::{Instant, sleep},
 };
-use wharf::{Client, Era, Error, ErrorKind, client::ClientHandlerBuilder, model::ElicitResult};
+use wharf::{
+    Client, Era, ErrorKind,
+    client::{CallError, ClientHandlerBuilder},
+    model::ElicitResult,
+};
 
 use crate::{
     change_history::{DeliveryGuarantee, RecordedChange, SubscriberLog},
@@ -192,7 +196,7 @@ fn now() -> u64 {
 }
 
 /// Returns whether an error means more than a lost node or a temporary failure.
-fn is_final(error: &Error) -> bool {
+fn is_final(error: &CallError) -> bool {
     let passing = [
         ErrorKind::ConnectionClosed,
         ErrorKind::TransportError,
@@ -200,5 +204,5 @@ fn is_final(error: &Error) -> bool {
         ErrorKind::TemporarilyUnavailable,
         ErrorKind::Overloaded,
     ];
-    !passing.contains(&error.kind)
+    !passing.contains(&error.kind())
 }

@@ -80,7 +80,7 @@ impl Load {
                     self.counts.calls.fetch_add(1, Ordering::Relaxed);
                 }
                 Ok(name) => self.wrong(who, &format!("was taken for {name}")),
-                Err(error) if error.kind == ErrorKind::SessionNotFound => {
+                Err(error) if error.kind() == ErrorKind::SessionNotFound => {
                     self.wrong(who, &format!("its session was lost: {error:?}"));
                     let Some(again) = self.connect(who, era).await else { return };
                     client = again;

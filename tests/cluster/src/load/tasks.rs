@@ -49,7 +49,7 @@ impl Load {
                     if is_final(&error) {
                         self.wrong(&key, &format!("it was refused: {error:?}"));
                     }
-                    if error.kind == ErrorKind::SessionNotFound {
+                    if error.kind() == ErrorKind::SessionNotFound {
                         let Some(again) = self.connect(who, era).await else { return };
                         client = again;
                     }
@@ -137,7 +137,7 @@ impl Load {
             (*random.pick(&others)).clone()
         };
         match client.task(&other.1).get().await {
-            Err(error) if error.kind == ErrorKind::TaskNotFound || !is_final(&error) => {}
+            Err(error) if error.kind() == ErrorKind::TaskNotFound || !is_final(&error) => {}
             told => self.wrong(&other.0, &format!("{who} was told {told:?}")),
         }
     }

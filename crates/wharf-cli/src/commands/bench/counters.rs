@@ -9,7 +9,7 @@ use std::{
 };
 
 use tokio::time::Instant;
-use wharf::{Error, ErrorKind};
+use wharf::{ErrorKind, client::CallError};
 
 use crate::commands::bench::histogram::Histogram;
 use crate::terminal::cut;
@@ -41,11 +41,12 @@ impl CallFailure {
     }
 }
 
-impl From<Error> for CallFailure {
-    fn from(error: Error) -> Self {
-        let broken = matches!(error.kind, ErrorKind::ConnectionClosed | ErrorKind::TransportError);
-        let message = cut(&error.message, MAX_MESSAGE_CHARS);
-        CallFailure { kind: error.kind.name(), code: error.code, message, broken }
+impl From<CallError> for CallFailure {
+    fn from(error: CallError) -> Self {
+        let kind = error.kind();
+        let broken = matches!(kind, ErrorKind::ConnectionClosed | ErrorKind::TransportError);
+        let (message, code) = (cut(error.message(), MAX_MESSAGE_CHARS), error.refusal());
+        CallFailure { kind: kind.name(), code: code.and_then(|sent| sent.code), message, broken }
     }
 }
 
@@ -183,6 +184,7 @@ fn nanoseconds(time: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wharf::Error;
 
     fn failing(message: &str) -> CallFailure {
         CallFailure::of_tool(message)
@@ -207,8 +209,9 @@ mod tests {
     #[test]
     fn long_messages_are_cut_and_broken_connections_detected() {
         assert!(failing(&"x".repeat(9000)).message.chars().count() <= MAX_MESSAGE_CHARS);
-        assert!(CallFailure::from(Error::new(ErrorKind::ConnectionClosed)).broken);
-        assert!(!CallFailure::from(Error::new(ErrorKind::InvalidParams)).broken);
+        let failure = |kind| CallFailure::from(CallError::Refused(Error::new(kind)));
+        assert!(failure(ErrorKind::ConnectionClosed).broken);
+        assert!(!failure(ErrorKind::InvalidParams).broken);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::{future::poll_fn, sync::Arc};
 
 use wharf::{
     Client, Content, Error, ErrorKind, ToolResult,
+    client::CallError,
     model::{
         ActiveCall, Deadlines, Event, InputMode, Method, Outcome, Reply, RequestBuilder, Service,
     },
@@ -69,8 +70,8 @@ fn call_result(outcome: Outcome) -> Result<(), CallFailure> {
             Err(CallFailure::of_tool(error_text(&result)))
         }
         Outcome::Complete(_) => Ok(()),
-        Outcome::Failed(error) => Err((*error).into()),
-        _ => Err(Error::new(ErrorKind::MissingClientCapability).into()),
+        Outcome::Failed(error) => Err(CallError::of_outcome(*error).into()),
+        _ => Err(CallError::Refused(Error::new(ErrorKind::MissingClientCapability)).into()),
     }
 }
 

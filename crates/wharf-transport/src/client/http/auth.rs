@@ -3,7 +3,7 @@
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method as Verb, StatusCode, header::WWW_AUTHENTICATE,
 };
-use wharf_model::{AuthFailure, Error, ErrorKind, Outbox};
+use wharf_model::{AuthFailure, Error, ErrorKind, FailureOrigin, Outbox};
 
 use crate::client::ClientTransportOptions;
 use crate::client::http::response::ServerResponse;
@@ -41,11 +41,11 @@ pub(crate) async fn attach_credentials(
     headers: &mut HeaderMap,
 ) -> Result<u64, Error> {
     let Some(credentials) = &options.credentials else { return Ok(0) };
-    let pass = credentials.attach(verb.as_str(), url).await?;
+    let pass = credentials.attach(verb.as_str(), url).await.map_err(unauthorized)?;
     for (name, value) in pass.headers {
         let mut value = HeaderValue::from_str(&value).map_err(|_| {
             let problem = format!("The credentials contain an invalid value for the header {name}");
-            Error::new(ErrorKind::InvalidCredentials).with_message(problem)
+            unauthorized(Error::new(ErrorKind::InvalidCredentials).with_message(problem))
         })?;
         value.set_sensitive(true);
         headers.insert(HeaderName::from_static(name), value);
@@ -100,7 +100,12 @@ pub(crate) async fn handle_auth_failure(
         return Ok(false);
     }
     options.note(format_args!("rejected with {}: trying to authorize", auth_failure.status));
-    credentials.on_auth_failure(auth_failure).await
+    credentials.on_auth_failure(auth_failure).await.map_err(unauthorized)
+}
+
+/// Error of the credentials provider.
+pub(crate) fn unauthorized(error: Error) -> Error {
+    error.from_client(FailureOrigin::Authorization)
 }
 
 /// Describes a 401 or 403 response; `None` for any other status.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytestring::ByteString;
 use serde_json::{Value, value::RawValue};
-use wharf_model::{Error, ErrorKind, Method, Outbox, Outcome, Reply, Request};
+use wharf_model::{Error, ErrorKind, FailureOrigin, Method, Outbox, Outcome, Reply, Request};
 use wharf_wire::{CallId, ClientCodec};
 
 use crate::client::http::{
@@ -117,7 +117,9 @@ fn not_json_rpc(connection: &HttpConnection, error: &Error) -> Error {
         "{} returned something that is not a JSON-RPC message: {}",
         connection.session.to, error.message
     );
-    Error::new(ErrorKind::TransportError).with_message(problem)
+    Error::new(ErrorKind::TransportError)
+        .with_message(problem)
+        .in_place_of(error, FailureOrigin::Protocol)
 }
 
 /// Returns the reply, which must have arrived.
@@ -127,7 +129,8 @@ async fn ready(pending_reply: &mut PendingReply) -> Result<ByteString, Error> {
         reply = pending_reply.wait() => reply,
         () = std::future::ready(()) => {
             let problem = "The server's response contains no reply to the request";
-            Err(Error::new(ErrorKind::TransportError).with_message(problem))
+            let error = Error::new(ErrorKind::TransportError).with_message(problem);
+            Err(error.from_client(FailureOrigin::Protocol))
         }
     }
 }
@@ -178,7 +181,9 @@ impl HttpTransportState {
         let (_, result) = self.send_with_reopen(Some(outbox), kind, write).await?;
         RawValue::from_string(result.to_string()).map_err(|error| {
             let problem = format!("The result of {method} is not JSON: {error}");
-            Error::new(ErrorKind::ValidationFailed).with_message(problem)
+            Error::new(ErrorKind::ValidationFailed)
+                .with_message(problem)
+                .from_client_because(FailureOrigin::Protocol, Arc::new(error))
         })
     }
 }

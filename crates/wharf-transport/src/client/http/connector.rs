@@ -4,7 +4,7 @@ use std::task::{Context, Poll};
 
 use http::Uri;
 use hyper_util::rt::TokioIo;
-use wharf_connect::{ConnectError, HostConnector, HostStream, Origin};
+use wharf_connect::{ConnectionError, HostConnector, HostStream, Origin};
 use wharf_model::BoxFuture;
 
 /// Connects to the origin of a URL.
@@ -27,10 +27,10 @@ impl HttpConnector {
 
 impl tower_service::Service<Uri> for HttpConnector {
     type Response = TokioIo<HostStream>;
-    type Error = ConnectError;
-    type Future = BoxFuture<Result<TokioIo<HostStream>, ConnectError>>;
+    type Error = ConnectionError;
+    type Future = BoxFuture<Result<TokioIo<HostStream>, ConnectionError>>;
 
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), ConnectError>> {
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), ConnectionError>> {
         Poll::Ready(Ok(()))
     }
 

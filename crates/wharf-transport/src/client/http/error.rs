@@ -9,7 +9,7 @@ use http::{
 };
 use serde_json::{Map, Value};
 use tokio::time::timeout;
-use wharf_model::{Error, ErrorKind};
+use wharf_model::{Error, ErrorKind, FailureOrigin};
 use wharf_wire::{ClientCodec, ServerMessage, error_codes};
 
 use crate::client::http::{
@@ -31,7 +31,7 @@ const SESSION_GONE_WORDS: [&str; 6] =
     ["valid", "not found", "unknown", "expired", "no session", "terminated"];
 
 /// The error kind of a status without a JSON-RPC body.
-pub(crate) fn by_status(status: StatusCode) -> ErrorKind {
+fn by_status(status: StatusCode) -> ErrorKind {
     match status.as_u16() {
         401 => ErrorKind::Unauthenticated,
         403 => ErrorKind::Forbidden,
@@ -39,6 +39,16 @@ pub(crate) fn by_status(status: StatusCode) -> ErrorKind {
         429 => ErrorKind::RateLimited,
         503 => ErrorKind::TemporarilyUnavailable,
         _ => ErrorKind::TransportError,
+    }
+}
+
+/// Error for a response that is not a message: a status that stands for an error of the server, or
+/// the answer of something else.
+pub(crate) fn by_status_error(status: StatusCode, problem: String) -> Error {
+    let error = Error::new(by_status(status)).with_message(problem);
+    match error.kind {
+        ErrorKind::TransportError => error.from_client(FailureOrigin::Protocol),
+        _ => error,
     }
 }
 
@@ -74,7 +84,7 @@ impl ErrorResponse {
                 let shown = printable_excerpt(&body);
                 let colon = if shown.is_empty() { "" } else { ": " };
                 let problem = format!("{from} answered with {status_line}{colon}{shown}");
-                Error::new(by_status(status)).with_message(problem)
+                by_status_error(status, problem)
             }
         };
         // The server's own error data is kept, unless HTTP decided the status and not the server.

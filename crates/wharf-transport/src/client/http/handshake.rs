@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method as Verb, StatusCode};
 use tokio::time::timeout;
 use wharf_client::ServerInfo;
-use wharf_model::{Error, ErrorKind};
+use wharf_model::{Error, ErrorKind, FailureOrigin};
 use wharf_wire::{
     ClientCodec, Negotiation, NegotiationEvent, NegotiationStep, ServerMessage, TransportKind,
 };
@@ -21,7 +21,10 @@ use crate::client::http::{
     server_url::ServerUrl,
     session::{closed, session_id, to_header_map},
 };
-use crate::client::{TraceEvent, handshake::server_info};
+use crate::client::{
+    TraceEvent,
+    handshake::{negotiation_error, server_info},
+};
 
 /// Maximum length of a body that is not a JSON-RPC message.
 const MAX_OTHER_BODY_BYTES: usize = 1 << 20;
@@ -53,7 +56,8 @@ pub(super) async fn open(http: &Arc<HttpSender>, key: &str) -> Result<HttpHandsh
     if let Some(credentials) = &options.credentials {
         // The token store may have to be unlocked by the user: that must not run against a timeout
         // of the server.
-        credentials.attach("POST", &http.url.to_string()).await?;
+        let attached = credentials.attach("POST", &http.url.to_string()).await;
+        attached.map_err(auth::unauthorized)?;
     }
     let client = options.client.clone();
     let mut negotiation =
@@ -84,7 +88,9 @@ pub(super) async fn open(http: &Arc<HttpSender>, key: &str) -> Result<HttpHandsh
                 let mode = prober.mode(&codec)?;
                 return Ok(HttpHandshakeResult { codec, about, then, mode });
             }
-            NegotiationStep::Fail(error) => return Err(error),
+            NegotiationStep::Fail(error) => {
+                return Err(negotiation_error(error, options.handshake));
+            }
         };
     }
 }
@@ -219,7 +225,7 @@ impl Prober<'_> {
     /// Opens the SSE stream of HTTP+SSE; its first event names the URL for messages.
     async fn try_events(&mut self) -> Result<(), Error> {
         let (http, url, patience) = (self.http, &self.http.url, self.http.options.handshake);
-        let late = || Error::new(ErrorKind::RequestTimeout);
+        let late = || negotiation_error(Error::new(ErrorKind::RequestTimeout), patience);
         let response =
             self.send_authenticated(&Verb::GET, &HeaderMap::new(), &Bytes::new(), patience).await?;
         let response = response.ok_or_else(late)?;
@@ -238,7 +244,8 @@ impl Prober<'_> {
                 "its SSE stream does not begin with an endpoint event",
             ));
         };
-        let to = url.join(&String::from_utf8_lossy(&event.data))?;
+        let to = url.join(&String::from_utf8_lossy(&event.data));
+        let to = to.map_err(|error| error.without_origin().from_client(FailureOrigin::Protocol))?;
         if to.origin() != url.origin() {
             let there = to.origin();
             let why = format!("its endpoint event names {there}, which is another origin");
@@ -265,5 +272,5 @@ async fn reply(stream: &mut SseStream, codec: &ClientCodec) -> Result<Option<Byt
 
 fn not_mcp_server(url: &ServerUrl, why: &str) -> Error {
     let problem = format!("{url} is not a supported MCP server: {why}");
-    Error::new(ErrorKind::TransportError).with_message(problem)
+    Error::new(ErrorKind::TransportError).with_message(problem).from_client(FailureOrigin::Protocol)
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytestring::ByteString;
 use tokio::time::timeout;
-use wharf_model::{Error, ErrorKind, Outbox};
+use wharf_model::{Error, Outbox};
 use wharf_wire::{CallId, ClientCodec};
 
 use crate::client::http::{
@@ -13,9 +13,9 @@ use crate::client::http::{
     connection::HttpConnection,
     handshake::open,
     session::{OutgoingMessage, SendError},
-    transport::{HttpTransportState, closed_error, lock},
+    transport::{HttpTransportState, lock},
 };
-use crate::client::pending::PendingKind;
+use crate::client::{closed_error, opening_failed, pending::PendingKind};
 
 impl HttpTransportState {
     /// The connection, opened if necessary. Concurrent callers share one handshake and its error.
@@ -41,7 +41,7 @@ impl HttpTransportState {
             let _paused = outbox.filter(|_| is_login).map(Outbox::pause);
             tokio::select! {
                 opened = &mut opening => {
-                    return opened.unwrap_or_else(|_| Err(Error::new(ErrorKind::InternalError)));
+                    return opened.unwrap_or_else(|_| Err(opening_failed()));
                 }
                 _ = login_state.changed() => {}
             }

@@ -1,6 +1,6 @@
 //! A response: a JSON-RPC message, an SSE stream, or another body.
 
-use std::{future::poll_fn, pin::Pin, time::Duration};
+use std::{future::poll_fn, pin::Pin, sync::Arc, time::Duration};
 
 use bytes::{Bytes, BytesMut};
 use http::{
@@ -10,7 +10,7 @@ use http::{
 use http_body::Body as _;
 use hyper::body::Incoming;
 use tokio::{task::coop::consume_budget, time::timeout};
-use wharf_model::{Error, ErrorKind, excerpt};
+use wharf_model::{Error, ErrorKind, FailureOrigin, excerpt};
 use wharf_wire::sse::{EventParser, ServerEvent};
 
 /// Maximum length of an unused body that is read to reuse the connection.
@@ -76,7 +76,9 @@ impl ServerResponse {
     pub(super) async fn read_all(mut self, limit: usize) -> Result<Bytes, Error> {
         let too_large = || {
             let problem = format!("The server's response is longer than {limit} bytes");
-            Error::new(ErrorKind::ContentTooLarge).with_message(problem)
+            Error::new(ErrorKind::ContentTooLarge)
+                .with_message(problem)
+                .from_client(FailureOrigin::Protocol)
         };
         if self.body.size_hint().lower() > limit as u64 {
             return Err(too_large());
@@ -187,7 +189,8 @@ async fn next_chunk(body: &mut Incoming) -> Result<Option<Bytes>, Error> {
             Some(Err(error)) => {
                 let problem =
                     format!("The connection broke during the server's response ({error})");
-                return Err(Error::new(ErrorKind::ConnectionClosed).with_message(problem));
+                let broken = Error::new(ErrorKind::ConnectionClosed).with_message(problem);
+                return Err(broken.from_client_because(FailureOrigin::Interrupted, Arc::new(error)));
             }
         };
         if let Ok(data) = frame.into_data() {

@@ -7,7 +7,7 @@ use std::{
 };
 
 use tokio::time::{Instant, sleep, timeout};
-use wharf_model::{Error, ErrorKind};
+use wharf_model::{Error, ErrorKind, FailureOrigin};
 use wharf_wire::sse::ServerEvent;
 
 use crate::client::http::{
@@ -134,7 +134,12 @@ impl ResumableStream {
             StreamKind::Reply => self.last.is_some(),
             StreamKind::Get => true,
         };
-        if can && self.delay.failures <= MAX_ATTEMPTS { Ok(()) } else { Err(problem.into()) }
+        if can && self.delay.failures <= MAX_ATTEMPTS {
+            return Ok(());
+        }
+        // The server has received the request, whatever a later attempt failed with.
+        let cause = problem.clone();
+        Err(problem.in_place_of(&cause, FailureOrigin::Interrupted).into())
     }
 
     async fn reconnect(&mut self) -> Result<(), SendError> {
@@ -176,10 +181,14 @@ impl ResumableStream {
 
 fn ended() -> Error {
     let problem = "The server ended the stream before it replied";
-    Error::new(ErrorKind::ConnectionClosed).with_message(problem)
+    Error::new(ErrorKind::ConnectionClosed)
+        .with_message(problem)
+        .from_client(FailureOrigin::Interrupted)
 }
 
 fn not_resumed(error: &Error) -> Error {
     let problem = format!("The stream was interrupted and could not be resumed: {}", error.message);
-    Error::new(ErrorKind::ConnectionClosed).with_message(problem)
+    Error::new(ErrorKind::ConnectionClosed)
+        .with_message(problem)
+        .in_place_of(error, FailureOrigin::Interrupted)
 }

@@ -1,6 +1,6 @@
 //! Sends one HTTP request, with authorization and redirects within the origin.
 
-use std::{convert::Infallible, error::Error as _, io, pin::Pin, task, time::Duration};
+use std::{convert::Infallible, error::Error as _, io, pin::Pin, sync::Arc, task, time::Duration};
 
 use bytes::Bytes;
 use http::{
@@ -13,8 +13,8 @@ use hyper_util::{
     rt::{TokioExecutor, TokioTimer},
 };
 use tokio::sync::watch;
-use wharf_connect::ConnectError;
-use wharf_model::{Error, ErrorKind, excerpt};
+use wharf_connect::ConnectionError;
+use wharf_model::{Error, ErrorKind, FailureOrigin, excerpt};
 
 use crate::client::ClientTransportOptions;
 use crate::client::http::{
@@ -188,7 +188,7 @@ impl HttpSender {
         let mark =
             auth::attach_credentials(&self.options, verb, &url, request.headers_mut()).await?;
         let response =
-            self.client.request(request).await.map_err(|error| request_error(to, &error))?;
+            self.client.request(request).await.map_err(|error| request_error(to, error))?;
         let response = ServerResponse::new(response);
         self.options.note(format_args!("{verb} {to}: {}", response.status_line()));
         auth::report_response(&self.options, mark, response.status, &response.headers);
@@ -207,7 +207,9 @@ fn parse_user_headers(
     for (name, value) in headers {
         let bad = |what: &str| {
             let problem = format!("The header {:?} has {what}", excerpt(name));
-            Error::new(ErrorKind::InvalidParams).with_message(problem)
+            Error::new(ErrorKind::InvalidParams)
+                .with_message(problem)
+                .from_client(FailureOrigin::Target)
         };
         let known =
             HeaderName::from_bytes(name.trim().as_bytes()).map_err(|_| bad("an invalid name"))?;
@@ -237,7 +239,7 @@ fn redirect_target(
     };
     let refused = |why: String| {
         let problem = format!("{from} redirects with status {}: {why}", response.status.as_u16());
-        Error::new(ErrorKind::TransportError).with_message(problem)
+        not_followed(problem)
     };
     let location = response.headers.get(LOCATION).and_then(|it| it.to_str().ok());
     let Some(location) = location else {
@@ -258,29 +260,41 @@ fn redirect_target(
 }
 
 /// Converts an error of a request without a response.
-fn request_error(to: &ServerUrl, error: &legacy::Error) -> Error {
+fn request_error(to: &ServerUrl, error: legacy::Error) -> Error {
     let mut cause = error.source();
     while let Some(it) = cause {
-        if let Some(error) = it.downcast_ref::<ConnectError>() {
-            return Error::new(ErrorKind::TransportError).with_message(error.to_string());
+        if let Some(problem) = it.downcast_ref::<ConnectionError>() {
+            let error = Error::new(ErrorKind::TransportError).with_message(problem.to_string());
+            return match problem.io_error() {
+                Some(source) => error.from_client_because(FailureOrigin::NotSent, source),
+                None => error.from_client(FailureOrigin::NotSent),
+            };
         }
-        if let Some(error) = it.downcast_ref::<hyper::Error>() {
-            return connection_error(to, error);
+        if let Some(hyper_error) = it.downcast_ref::<hyper::Error>() {
+            let (problem, origin) = connection_error(to, hyper_error);
+            return problem.from_client_because(origin, Arc::new(error));
         }
         cause = it.source();
     }
-    Error::new(ErrorKind::TransportError).with_message(format!("{to}: {error}"))
+    Error::new(ErrorKind::TransportError)
+        .with_message(format!("{to}: {error}"))
+        .from_client_because(FailureOrigin::Interrupted, Arc::new(error))
+}
+
+fn not_followed(problem: String) -> Error {
+    Error::new(ErrorKind::TransportError).with_message(problem).from_client(FailureOrigin::Protocol)
 }
 
 /// Converts an error of a connection that failed during a request or a body.
-pub(super) fn connection_error(to: &ServerUrl, error: &hyper::Error) -> Error {
+fn connection_error(to: &ServerUrl, error: &hyper::Error) -> (Error, FailureOrigin) {
     if error.is_parse() || error.is_parse_too_large() {
         let problem = format!("{to} returned invalid HTTP: {error}");
-        return Error::new(ErrorKind::TransportError).with_message(problem);
+        let error = Error::new(ErrorKind::TransportError).with_message(problem);
+        return (error, FailureOrigin::Protocol);
     }
     let why = error.source().map_or_else(|| error.to_string(), io_text);
     let problem = format!("{to} closed the connection before it responded ({why})");
-    Error::new(ErrorKind::ConnectionClosed).with_message(problem)
+    (Error::new(ErrorKind::ConnectionClosed).with_message(problem), FailureOrigin::Interrupted)
 }
 
 fn io_text(error: &(dyn std::error::Error + 'static)) -> String {

@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use http::Uri;
-use wharf_connect::{ConnectError, Origin, Url};
+use wharf_connect::{ConnectionError, Origin, Url};
 use wharf_model::{Error, ErrorKind};
 
 /// An absolute `http` or `https` URL without credentials and fragment. Clones share it.
@@ -51,7 +51,7 @@ impl fmt::Display for ServerUrl {
     }
 }
 
-fn invalid(error: &ConnectError) -> Error {
+fn invalid(error: &ConnectionError) -> Error {
     Error::new(ErrorKind::InvalidParams).with_message(error.to_string())
 }
 

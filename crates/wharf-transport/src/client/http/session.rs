@@ -12,7 +12,7 @@ use tokio::{
     sync::Semaphore,
     time::{sleep, timeout},
 };
-use wharf_model::{Error, ErrorKind, Outbox};
+use wharf_model::{Error, ErrorKind, FailureOrigin, Outbox, Timeout};
 use wharf_wire::{CallId, ClientCodec, sse::ServerEvent};
 
 use crate::client::http::{
@@ -137,7 +137,7 @@ impl HttpSession {
         // affected.
         let mut gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
         if !std::mem::replace(&mut *gone, true) && self.codec.has_sessions() {
-            self.pending.fail_all(&closed(&error.message));
+            self.pending.fail_all(&closed_by(error));
         }
     }
 
@@ -191,7 +191,10 @@ impl HttpSession {
         };
         match timeout(NOTIFICATION_TIMEOUT, sent).await {
             Ok(sent) => sent,
-            Err(_) => Err(Error::new(ErrorKind::RequestTimeout).into()),
+            Err(_) => {
+                let origin = FailureOrigin::Timeout(Timeout::Idle, NOTIFICATION_TIMEOUT);
+                Err(Error::new(ErrorKind::RequestTimeout).from_client(origin).into())
+            }
         }
     }
 
@@ -287,7 +290,14 @@ fn is_temporary(kind: ErrorKind) -> bool {
 }
 
 pub(super) fn closed(why: &str) -> Error {
-    Error::new(ErrorKind::ConnectionClosed).with_message(why.to_owned())
+    Error::new(ErrorKind::ConnectionClosed)
+        .with_message(why.to_owned())
+        .from_client(FailureOrigin::Interrupted)
+}
+
+/// Error of the requests that were lost with a session, because of `error`.
+pub(super) fn closed_by(error: &Error) -> Error {
+    closed(&error.message).in_place_of(error, FailureOrigin::Interrupted)
 }
 
 /// Error for a response that is neither a message nor an SSE stream.
@@ -297,13 +307,13 @@ pub(super) async fn unexpected(answer: ServerResponse, from: &ServerUrl) -> Erro
     let shown = answer.read_start().await;
     let colon = if shown.is_empty() { "" } else { ": " };
     let problem = format!("{from} answered with {status_line} instead of {wanted}{colon}{shown}");
-    Error::new(ErrorKind::TransportError).with_message(problem)
+    Error::new(ErrorKind::TransportError).with_message(problem).from_client(FailureOrigin::Protocol)
 }
 
 pub(super) fn to_header_map(pairs: &[(String, String)]) -> Result<HeaderMap, Error> {
     let bad = |name: &str| {
         let problem = format!("The header {name} has an invalid name or value");
-        Error::new(ErrorKind::InvalidParams).with_message(problem)
+        Error::new(ErrorKind::InvalidParams).with_message(problem).from_client(FailureOrigin::Usage)
     };
     let header = |(name, value): &(String, String)| {
         let known = HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad(name))?;
@@ -319,7 +329,8 @@ pub(super) fn session_id(headers: &HeaderMap) -> Result<Option<HeaderValue>, Err
     if id.is_empty() || id.len() > MAX_ID_BYTES || !id.as_bytes().iter().all(visible) {
         let problem =
             "The server assigned a session id that is empty, too long, or not visible ASCII";
-        return Err(Error::new(ErrorKind::TransportError).with_message(problem));
+        let error = Error::new(ErrorKind::TransportError).with_message(problem);
+        return Err(error.from_client(FailureOrigin::Protocol));
     }
     let mut id = id.clone();
     id.set_sensitive(true);
@@ -330,6 +341,6 @@ fn event_id(id: &str) -> Result<HeaderValue, Error> {
     let value = HeaderValue::from_bytes(id.as_bytes()).ok().filter(|_| id.len() <= MAX_ID_BYTES);
     value.ok_or_else(|| {
         let problem = "The stream cannot be resumed: its last event id is not a valid header value";
-        Error::new(ErrorKind::ConnectionClosed).with_message(problem)
+        closed(problem)
     })
 }

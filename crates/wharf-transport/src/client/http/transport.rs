@@ -7,21 +7,20 @@ use serde_json::value::RawValue;
 use tokio::time::{Instant, sleep, sleep_until};
 use wharf_client::{ClientTransport, ControlRequest, NotificationListener, ServerInfo};
 use wharf_connect::SingleFlight;
-use wharf_model::{
-    BoxFuture, Error, ErrorKind, LogLevel, Method, Outbox, Outcome, Request, Service,
-};
+use wharf_model::{BoxFuture, Error, LogLevel, Method, Outbox, Outcome, Request, Service};
 use wharf_wire::ClientCodec;
 
 use crate::client::http::{
     call::send_request,
     connection::HttpConnection,
     send::HttpSender,
-    session::{OutgoingMessage, SendError, closed},
+    session::{OutgoingMessage, SendError, closed_by},
 };
 use crate::{
     Shutdown,
     client::{
         backoff::{ReconnectBackoff, RetryTiming},
+        closed_error, no_connection,
         pending::{PendingReply, PendingRequests},
         subscription::{SubscriptionTransport, listen},
     },
@@ -86,7 +85,7 @@ impl HttpTransportState {
         method: &str,
         message: Vec<u8>,
     ) -> Result<ByteString, Error> {
-        let connection = self.current().ok_or_else(|| Error::new(ErrorKind::ConnectionClosed))?;
+        let connection = self.current().ok_or_else(no_connection)?;
         let headers = connection.session.codec.headers(method, None, None);
         let began = Instant::now();
         let done = self
@@ -100,7 +99,7 @@ impl HttpTransportState {
             Ok(reply) => return Ok(reply),
             Err(SendError::Gone(error)) => {
                 connection.session.end(&error);
-                closed(&error.message)
+                closed_by(&error)
             }
             Err(SendError::Failed(error)) => error,
         };
@@ -120,10 +119,6 @@ impl HttpTransportState {
         }
         self.pending.fail_all(&closed_error());
     }
-}
-
-pub(super) fn closed_error() -> Error {
-    closed("Connection closed: this client was closed; create a new one")
 }
 
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

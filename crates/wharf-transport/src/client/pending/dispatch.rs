@@ -14,7 +14,9 @@ use tokio::{
     sync::oneshot,
     time::{Instant, timeout_at},
 };
-use wharf_model::{BoxFuture, ClientRequest, Error, ErrorKind, Notification, Outbox};
+use wharf_model::{
+    BoxFuture, ClientRequest, Error, ErrorKind, FailureOrigin, Notification, Outbox,
+};
 use wharf_wire::{CallId, ClientCodec, ServerMessage, ServerNotification};
 
 use crate::client::TraceEvent;
@@ -73,7 +75,7 @@ impl PendingRequests {
         message: Bytes,
         belongs_to: Option<&CallId>,
     ) -> Result<Vec<DispatchAction>, Error> {
-        let codec = self.codec().ok_or_else(|| Error::new(ErrorKind::NotInitialized))?;
+        let codec = self.codec().ok_or_else(not_initialized)?;
         self.options.record(TraceEvent::Received(&message));
         let mut actions = Vec::new();
         for incoming in codec.decode(message)? {
@@ -328,6 +330,10 @@ impl Drop for OpenServerRequest {
     fn drop(&mut self) {
         self.pending.lock().server_requests.remove(&self.id);
     }
+}
+
+fn not_initialized() -> Error {
+    Error::new(ErrorKind::NotInitialized).from_client(FailureOrigin::NotSent)
 }
 
 fn refuse(codec: &ClientCodec, id: &CallId, error: &Error) -> DispatchAction {

@@ -13,7 +13,7 @@ use std::{
 use bytestring::ByteString;
 use tokio::sync::oneshot;
 use wharf_client::{NotificationListener, ServerInfo};
-use wharf_model::{Error, ErrorKind, Notification, Outbox, SubscriptionFilter};
+use wharf_model::{Error, ErrorKind, FailureOrigin, Notification, Outbox, SubscriptionFilter};
 use wharf_wire::{CallId, ClientCodec};
 
 use crate::client::ClientTransportOptions;
@@ -127,10 +127,11 @@ impl PendingRequests {
         let mut state = self.lock();
         let most = self.options.limits.in_flight;
         if state.in_flight.len() >= most {
-            return Err(Error::new(ErrorKind::Overloaded).with_message(format!(
+            let error = Error::new(ErrorKind::Overloaded).with_message(format!(
                 "{most} calls to this server are in flight already: wait for one to end, or raise \
                  the limit"
-            )));
+            ));
+            return Err(error.from_client(FailureOrigin::Usage));
         }
         state.in_flight.insert(id.clone(), PendingEntry { reply, kind, recipient });
         drop(state);
@@ -251,7 +252,10 @@ impl PendingReply {
     /// Waits for the reply: the result as JSON text. Call it once.
     pub(crate) async fn wait(&mut self) -> Result<ByteString, Error> {
         let reply = (&mut self.reply).await;
-        reply.unwrap_or_else(|_| Err(Error::new(ErrorKind::ConnectionClosed)))
+        reply.unwrap_or_else(|_| {
+            let error = Error::new(ErrorKind::ConnectionClosed);
+            Err(error.from_client(FailureOrigin::Interrupted))
+        })
     }
 }
 

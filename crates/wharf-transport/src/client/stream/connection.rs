@@ -15,12 +15,12 @@ use tokio::{
     task::JoinHandle,
     time::{Instant, timeout},
 };
-use wharf_model::{Error, ErrorKind};
+use wharf_model::{Error, ErrorKind, FailureOrigin};
 use wharf_wire::{ClientCodec, Line};
 
 use crate::Shutdown;
 use crate::client::{
-    TraceEvent,
+    TraceEvent, no_connection,
     pending::{DispatchAction, PendingRequests},
     stream::connector::{ConnectionParts, Connector, MessageSink, MessageSource, PeerGuard},
 };
@@ -74,7 +74,7 @@ impl StreamConnection {
         let cleanup = ConnectionCleanup {
             connection: connection.clone(),
             pending,
-            error: Error::new(ErrorKind::ConnectionClosed),
+            error: Error::new(ErrorKind::ConnectionClosed).from_client(FailureOrigin::Interrupted),
             began: Instant::now(),
             on_end: Some(Box::new(on_end)),
         };
@@ -93,7 +93,7 @@ impl StreamConnection {
     /// Sends a message, once the queue has room.
     pub(crate) async fn send(&self, message: Vec<u8>) -> Result<(), Error> {
         if self.is_dead() || self.0.outgoing.send(message).await.is_err() {
-            return Err(Error::new(ErrorKind::ConnectionClosed));
+            return Err(no_connection());
         }
         Ok(())
     }
@@ -284,20 +284,23 @@ pub(crate) fn closed(name: &str, words: Option<String>) -> Error {
     let words = words.map_or(String::new(), |words| format!(": {words}"));
     Error::new(ErrorKind::ConnectionClosed)
         .with_message(format!("Connection closed by {name}{words}"))
+        .from_client(FailureOrigin::Interrupted)
 }
 
 /// Error: the server sent a message of more than `limit` bytes.
 pub(crate) fn too_long(limit: usize) -> Error {
-    Error::new(ErrorKind::ContentTooLarge).with_message(format!(
+    let error = Error::new(ErrorKind::ContentTooLarge).with_message(format!(
         "Content too large: the server sent a message of more than {limit} bytes; ask for less, or \
          raise the limit"
-    ))
+    ));
+    error.from_client(FailureOrigin::Protocol)
 }
 
 /// Error: the server sent too many lines that are not messages.
 pub(crate) fn too_many_invalid_lines() -> Error {
-    Error::new(ErrorKind::TransportError).with_message(format!(
+    let error = Error::new(ErrorKind::TransportError).with_message(format!(
         "Transport error: more than {MAX_INVALID_LINES} lines in a row were not messages; a server must print \
          only messages to stdout, and log to stderr"
-    ))
+    ));
+    error.from_client(FailureOrigin::Protocol)
 }

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use tokio::time::sleep_until;
-use wharf_model::{Error, ErrorKind};
+use wharf_model::{Error, ErrorKind, FailureOrigin};
 
 use crate::client::{
     backoff::RetryTiming,
@@ -11,9 +11,10 @@ use crate::client::{
     stream::{
         connection::StreamConnection,
         connector::Connector,
-        transport::{StreamTransportState, closed_error, lock},
+        transport::{StreamTransportState, lock},
     },
 };
+use crate::client::{closed_error, opening_failed};
 
 impl<D: Connector> StreamTransportState<D> {
     /// The current connection, or a new one. Opening it continues if this future is dropped, and
@@ -25,7 +26,7 @@ impl<D: Connector> StreamTransportState<D> {
         let state = self.clone();
         // Spawned: a call that is not polled must not block the others.
         let opening = tokio::spawn(async move { state.open().await });
-        opening.await.unwrap_or_else(|_| Err(Error::new(ErrorKind::InternalError)))
+        opening.await.unwrap_or_else(|_| Err(opening_failed()))
     }
 
     async fn open(self: &Arc<Self>) -> Result<StreamConnection, Error> {
@@ -56,11 +57,12 @@ impl<D: Connector> StreamTransportState<D> {
             RetryTiming::Now => {}
             RetryTiming::At(time) => sleep_until(time).await,
             RetryTiming::Refused(wait, failures) => {
-                return Err(Error::new(ErrorKind::TransportError).with_message(format!(
+                let error = Error::new(ErrorKind::TransportError).with_message(format!(
                     "{} failed {failures} times in a row, and is tried again in {:.1} s",
                     self.connector.name(),
                     wait.as_secs_f64()
-                )));
+                ));
+                return Err(error.from_client(FailureOrigin::NotSent));
             }
         }
         let opened = open(&self.connector, &self.pending).await;

@@ -3,7 +3,7 @@
 use std::{fmt, future::Future, io};
 
 use tokio::{net::TcpStream, time::timeout};
-use wharf_model::{Error, ErrorKind};
+use wharf_model::{Error, ErrorKind, FailureOrigin};
 
 use crate::client::{
     ClientTransportOptions,
@@ -74,7 +74,7 @@ pub(super) async fn connect_within_timeout<T>(
 ) -> Result<T, Error> {
     match timeout(options.handshake, connecting).await {
         Ok(Ok(stream)) => Ok(stream),
-        Ok(Err(error)) => Err(unreachable(connector.name(), error)),
+        Ok(Err(error)) => Err(unreachable_because(connector.name(), error)),
         Err(_) => {
             let problem = format!("no response within {} s", options.handshake.as_secs());
             Err(unreachable(connector.name(), problem))
@@ -84,7 +84,16 @@ pub(super) async fn connect_within_timeout<T>(
 
 /// Error: cannot connect to `name`, because of `problem`.
 pub(crate) fn unreachable(name: impl fmt::Display, problem: impl fmt::Display) -> Error {
-    Error::new(ErrorKind::TransportError).with_message(format!(
+    let error = Error::new(ErrorKind::TransportError).with_message(format!(
         "Cannot connect to {name}: {problem}; check the address, and that the server is running"
-    ))
+    ));
+    error.from_client(FailureOrigin::NotSent)
+}
+
+/// Error: cannot connect to `name`; `error` is the source.
+pub(crate) fn unreachable_because(
+    name: impl fmt::Display,
+    error: impl std::error::Error + Send + Sync + 'static,
+) -> Error {
+    unreachable(name, &error).with_source(error)
 }

@@ -9,7 +9,7 @@ use std::{
 };
 
 use tokio::io::{AsyncRead, AsyncWrite};
-use wharf_model::{BoxFuture, Error, ErrorKind};
+use wharf_model::{BoxFuture, Error, ErrorKind, FailureOrigin};
 
 use super::{
     connector::{ConnectionParts, Connector},
@@ -132,10 +132,11 @@ impl Connector for StreamConnector {
 }
 
 fn used_pair() -> Error {
-    Error::new(ErrorKind::ConnectionClosed).with_message(
+    let error = Error::new(ErrorKind::ConnectionClosed).with_message(
         "Connection closed: a pair of streams cannot be reopened; create a new client, or use a \
          `StreamConnector`",
-    )
+    );
+    error.from_client(FailureOrigin::NotSent)
 }
 
 /// The name in errors.

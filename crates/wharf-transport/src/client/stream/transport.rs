@@ -6,12 +6,11 @@ use bytestring::ByteString;
 use serde_json::value::RawValue;
 use wharf_client::{ClientTransport, ControlRequest, NotificationListener, ServerInfo};
 use wharf_connect::SingleFlight;
-use wharf_model::{
-    BoxFuture, Error, ErrorKind, LogLevel, Method, Outbox, Outcome, Request, Service,
-};
+use wharf_model::{BoxFuture, Error, LogLevel, Method, Outbox, Outcome, Request, Service};
 use wharf_wire::ClientCodec;
 
 use crate::Shutdown;
+use crate::client::no_connection;
 use crate::client::{
     ClientTransportOptions,
     backoff::ReconnectBackoff,
@@ -152,7 +151,7 @@ impl<D: Connector> SubscriptionTransport for TransportHandle<D> {
     ) -> BoxFuture<Result<ByteString, Error>> {
         let connection = self.0.live();
         Box::pin(async move {
-            let connection = connection.ok_or_else(|| Error::new(ErrorKind::ConnectionClosed))?;
+            let connection = connection.ok_or_else(no_connection)?;
             StreamTransportState::<D>::send_request(connection, pending_reply, message).await
         })
     }
@@ -164,11 +163,6 @@ impl<D: Connector> SubscriptionTransport for TransportHandle<D> {
     fn can_reconnect(&self) -> bool {
         self.0.connector.can_reconnect()
     }
-}
-
-pub(super) fn closed_error() -> Error {
-    Error::new(ErrorKind::ConnectionClosed)
-        .with_message("Connection closed: this client was closed; create a new one")
 }
 
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

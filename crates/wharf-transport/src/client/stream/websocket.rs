@@ -20,12 +20,13 @@ use tokio_tungstenite::{
     },
 };
 use wharf_connect::HostStream;
-use wharf_model::{AuthFailure, Error, ErrorKind};
+use wharf_model::{AuthFailure, Error, ErrorKind, FailureOrigin};
 use wharf_wire::Line;
 
+use crate::client::stream::socket::unreachable_because;
 use crate::client::{
     ClientTransportOptions,
-    http::{auth, error::by_status, server_url::ServerUrl},
+    http::{auth, error::by_status_error, server_url::ServerUrl},
     stream::{
         connection::too_long,
         connector::{ConnectionParts, Connector, MessageSink, MessageSource},
@@ -63,7 +64,8 @@ impl WebSocketConnector {
         let is_websocket = url.starts_with("ws://") || url.starts_with("wss://");
         let Some(rest) = url.strip_prefix("ws").filter(|_| is_websocket) else {
             return Err(Error::new(ErrorKind::InvalidParams)
-                .with_message("invalid URL: for WebSocket it must begin with ws:// or wss://"));
+                .with_message("invalid URL: for WebSocket it must begin with ws:// or wss://")
+                .from_client(FailureOrigin::Target));
         };
         let http_url = ServerUrl::parse(&format!("http{rest}"))?;
         let headers = headers.iter().map(header).collect::<Result<_, _>>()?;
@@ -146,15 +148,16 @@ impl WebSocketConnector {
         match error {
             tungstenite::Error::Http(response) => {
                 let status = response.status();
-                Error::new(by_status(status)).with_message(format!(
+                let problem = format!(
                     "{name} answered with HTTP {status} and not as a WebSocket; check the path and \
                      the headers"
-                ))
+                );
+                by_status_error(status, problem)
             }
             tungstenite::Error::Protocol(ProtocolError::SecWebSocketSubProtocolError(_)) => {
                 unreachable(name, "it is a WebSocket, but does not support the subprotocol mcp")
             }
-            error => unreachable(name, error),
+            error => unreachable_because(name, error),
         }
     }
 }
@@ -184,7 +187,9 @@ impl Connector for WebSocketConnector {
 fn header((name, value): &(String, String)) -> Result<(HeaderName, HeaderValue), Error> {
     let bad = || {
         let message = format!("invalid header {name:?}: check its name and value");
-        Error::new(ErrorKind::InvalidParams).with_message(message)
+        Error::new(ErrorKind::InvalidParams)
+            .with_message(message)
+            .from_client(FailureOrigin::Target)
     };
     let name = HeaderName::try_from(name).map_err(|_| bad())?;
     if name == HOST || name.as_str().starts_with("sec-websocket-") {
@@ -233,7 +238,8 @@ impl WebSocketSource {
         let ping = async { self.writer.lock().await.send(Message::Ping(Bytes::new())).await };
         if self.pinged || !matches!(timeout(PING_INTERVAL, ping).await, Ok(Ok(()))) {
             return Err(Error::new(ErrorKind::ConnectionClosed)
-                .with_message("Connection closed: the server does not answer pings"));
+                .with_message("Connection closed: the server does not answer pings")
+                .from_client(FailureOrigin::Interrupted));
         }
         self.pinged = true;
         Ok(())

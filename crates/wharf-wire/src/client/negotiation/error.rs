@@ -1,7 +1,7 @@
 //! Errors of the version negotiation.
 
 use serde_json::json;
-use wharf_model::{Error, ErrorKind, excerpt};
+use wharf_model::{Error, ErrorKind, FailureOrigin, excerpt};
 
 use crate::Revision;
 
@@ -18,21 +18,25 @@ pub(super) fn no_common_revision(theirs: &[String], pin: Option<Revision>) -> Er
     Error::new(ErrorKind::UnsupportedProtocolVersion)
         .with_message(format!("The server supports {supported}, but {ours}"))
         .with_data(json!({"supported": theirs}))
+        .from_client(FailureOrigin::NoCommonVersion)
 }
 
 /// Error for a reply that is not that of a server of `revision`.
 pub(super) fn not_modern(revision: Revision, answer: &str) -> Error {
-    Error::new(ErrorKind::UnsupportedProtocolVersion).with_message(format!(
+    let error = Error::new(ErrorKind::UnsupportedProtocolVersion).with_message(format!(
         "The server does not support {revision}: it answered `server/discover` with {answer}. Pin \
          another revision, or none"
-    ))
+    ));
+    error.from_client(FailureOrigin::NoCommonVersion)
 }
 
 pub(super) fn no_version() -> Error {
     Error::new(ErrorKind::ValidationFailed)
         .with_message("Invalid result of initialize: missing `protocolVersion`")
+        .from_client(FailureOrigin::Protocol)
 }
 
+/// Error for a server that is silent. The transport adds the length of its timeout.
 pub(super) fn timed_out() -> Error {
     Error::new(ErrorKind::RequestTimeout).with_message(
         "The server did not reply to the handshake in time: check that it is an MCP server and \
@@ -41,10 +45,11 @@ pub(super) fn timed_out() -> Error {
 }
 
 pub(super) fn connection_closed() -> Error {
-    Error::new(ErrorKind::ConnectionClosed).with_message(
+    let error = Error::new(ErrorKind::ConnectionClosed).with_message(
         "The server closed the connection before the handshake was complete: check the \
          server's log or stderr",
-    )
+    );
+    error.from_client(FailureOrigin::Interrupted)
 }
 
 /// Error for an HTTP status that does not indicate the supported revisions.
@@ -63,6 +68,9 @@ pub(super) fn inconclusive_status(status: u16, answer: Option<Error>) -> Error {
         error.data
     });
     let mut error = Error::new(kind).with_message(message);
+    if kind == ErrorKind::TransportError {
+        error = error.from_client(FailureOrigin::Protocol);
+    }
     error.data = answer.flatten().or_else(|| Some(Box::new(json!({"status": status}))));
     error
 }
@@ -72,5 +80,6 @@ pub(super) fn no_reply(status: u16) -> Error {
         "The server answered `initialize` with HTTP status {status} and no reply: check that \
          this is the URL of an MCP server"
     );
-    Error::new(ErrorKind::TransportError).with_message(message).with_data(json!({"status": status}))
+    let error = Error::new(ErrorKind::TransportError).with_message(message);
+    error.with_data(json!({"status": status})).from_client(FailureOrigin::Protocol)
 }

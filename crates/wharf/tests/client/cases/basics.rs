@@ -64,7 +64,7 @@ pub async fn a_tool_that_fails_is_a_result_and_for_values_an_error(harness: Harn
     assert!(result.is_error);
     assert_eq!(result.content, [Content::text("no")]);
     let error = in_time(client.call_as::<i64>("fail", args! { reason: "no" })).await.unwrap_err();
-    assert_eq!((error.kind, &*error.message), (ErrorKind::ToolExecutionFailed, "no"));
+    assert_eq!((error.kind(), &*error.message()), (ErrorKind::ToolExecutionFailed, "no"));
     let result = in_time(client.call("crash", ())).await.unwrap();
     assert!(result.is_error && !format!("{result:?}").contains("secret"));
 }
@@ -72,18 +72,18 @@ pub async fn a_tool_that_fails_is_a_result_and_for_values_an_error(harness: Harn
 pub async fn unknown_tools_and_arguments_are_told(harness: Harness) {
     let client = harness.client().await;
     let error = in_time(client.call("nothing", ())).await.unwrap_err();
-    assert!(error.message.contains("Unknown tool: nothing"), "{error}");
+    assert!(error.message().contains("Unknown tool: nothing"), "{error}");
     let called = in_time(client.call("add", args! { a: 1 })).await;
     // A proxy passes on what the server behind it says, which is of another revision.
     if harness.knows("2025-11-25") || harness.route == Route::Proxy {
         assert!(called.unwrap().is_error);
     } else {
-        assert!(called.unwrap_err().kind.is_caller_fault());
+        assert!(called.unwrap_err().kind().is_caller_fault());
     }
     let error = in_time(client.read("test://gone")).await.unwrap_err();
-    assert!(error.kind.is_resource_not_found(), "{error:?}");
+    assert!(error.kind().is_resource_not_found(), "{error:?}");
     let error = in_time(client.prompt("nothing", ())).await.unwrap_err();
-    assert!(error.message.contains("nothing"), "{error}");
+    assert!(error.message().contains("nothing"), "{error}");
 }
 
 pub async fn every_content_arrives(harness: Harness) {
@@ -154,7 +154,7 @@ pub async fn a_ping_and_any_request_are_answered(harness: Harness) {
     let result = in_time(client.request("tools/call", params)).await.unwrap();
     assert!(result.get().contains("\"3\""), "{result}");
     let error = in_time(client.request("no/such", json!({}))).await.unwrap_err();
-    assert!(error.kind.is_method_not_found(), "{error:?}");
+    assert!(error.kind().is_method_not_found(), "{error:?}");
 }
 
 pub async fn many_calls_at_once_get_their_own_answers(harness: Harness) {

@@ -80,8 +80,8 @@ pub async fn an_answer_that_does_not_fit_its_form_fails_the_call(harness: Harnes
     let called = in_time(client.call("confirm", args! { what: "go" })).await;
     let told = match called {
         Err(error) => {
-            assert_eq!(error.kind, ErrorKind::InvalidParams);
-            error.message.into_owned()
+            assert_eq!(error.kind(), ErrorKind::InvalidParams);
+            error.message().to_owned()
         }
         Ok(result) => {
             assert!(result.is_error);

@@ -28,7 +28,7 @@ pub async fn a_call_that_is_silent_too_long_ends(harness: Harness) {
     let client = harness.connect(harness.builder().handler(answers())).await;
     let call = client.call("forever", ()).timeout(Duration::from_millis(200));
     let error = in_time(call).await.unwrap_err();
-    assert_eq!(error.kind, ErrorKind::RequestTimeout);
+    assert_eq!(error.kind(), ErrorKind::RequestTimeout);
     in_time(async { while dropped(&client).await == 0 {} }).await;
 }
 
@@ -36,7 +36,7 @@ pub async fn a_closed_client_says_so(harness: Harness) {
     let client = harness.client().await;
     in_time(client.close()).await;
     let error = in_time(client.call("add", args! { a: 1, b: 2 })).await.unwrap_err();
-    assert_eq!(error.kind, ErrorKind::ConnectionClosed, "{error}");
+    assert_eq!(error.kind(), ErrorKind::ConnectionClosed, "{error}");
 }
 
 pub async fn a_crashed_server_is_started_again(harness: Harness) {
@@ -48,7 +48,7 @@ pub async fn a_crashed_server_is_started_again(harness: Harness) {
     kill_children().await;
     // The call may have had its effect, so it is not retried.
     let error = in_time(calling).await.unwrap().unwrap_err();
-    assert_eq!(error.kind, ErrorKind::ConnectionClosed, "{error}");
+    assert_eq!(error.kind(), ErrorKind::ConnectionClosed, "{error}");
     let sum: i64 = in_time(client.call_as("add", args! { a: 1, b: 2 })).await.unwrap();
     assert_eq!(sum, 3);
 }

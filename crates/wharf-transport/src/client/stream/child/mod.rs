@@ -7,7 +7,7 @@ pub(crate) mod stderr;
 use std::{fmt, io, path::PathBuf, process::Stdio};
 
 use tokio::process::{ChildStdin, ChildStdout, Command};
-use wharf_model::{Error, ErrorKind};
+use wharf_model::{Error, ErrorKind, FailureOrigin};
 
 pub use crate::client::stream::child::environment::Environment;
 
@@ -222,6 +222,7 @@ impl Connector for ChildCommand {
         let mut child = spawned.map_err(|problem| {
             let advice = self.advice(&problem);
             failed(format!("Cannot start `{}`: {problem}; {advice}", self.program))
+                .with_source(problem)
         })?;
         let pipes = child.stdin.take().zip(child.stdout.take());
         let Some((stdin, stdout)) = pipes else {
@@ -242,5 +243,5 @@ impl Connector for ChildCommand {
 }
 
 fn failed(message: String) -> Error {
-    Error::new(ErrorKind::TransportError).with_message(message)
+    Error::new(ErrorKind::TransportError).with_message(message).from_client(FailureOrigin::Start)
 }
