@@ -26,7 +26,7 @@ impl StoreOptions {
             let is_redis = url.starts_with("redis");
             let message = error.message().to_owned();
             match error {
-                store::OpenError::Unavailable { .. } if is_redis => {
+                store::StoreOpenError::Unavailable { .. } if is_redis => {
                     CliError::of_kind(ErrorKind::TemporarilyUnavailable, message)
                         .hint(START_REDIS.to_owned())
                 }

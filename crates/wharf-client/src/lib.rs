@@ -31,7 +31,7 @@ pub use crate::server_requests::extension::ClientExtension;
 pub use crate::server_requests::handler::{ClientHandler, ClientHandlerBuilder};
 pub use crate::subscription::Subscription;
 pub use task::{TaskChanges, TaskHandle, task_json};
-pub use wharf_model::{CallError, ConnectError, Timeout};
+pub use wharf_model::{CallError, ConnectError, TimeoutKind};
 
 /// Names that [`args!`] expands to.
 #[doc(hidden)]

@@ -14,7 +14,7 @@ use std::{
 use futures_core::Stream;
 use wharf_model::{
     BoxFuture, Error, ErrorKind, FailureOrigin, Method, Page, PromptInfo, Reply, ResourceInfo,
-    TemplateInfo, Timeout, ToolInfo,
+    TemplateInfo, TimeoutKind, ToolInfo,
 };
 
 use crate::{
@@ -123,7 +123,7 @@ pub struct PagedList<T: Listable> {
 type PageFuture<T> = BoxFuture<Result<(Page<T>, u64), Error>>;
 
 /// The option that limits the time of all pages together.
-const TIME_LIMIT_OPTION: total_timeout::TimeoutOption = (Timeout::Total, "CallOptions::total");
+const TIME_LIMIT_OPTION: total_timeout::TimeoutOption = (TimeoutKind::Total, "CallOptions::total");
 
 enum PageState<T> {
     /// Fetch the page at this cursor; the first page has none.

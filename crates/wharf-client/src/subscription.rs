@@ -11,7 +11,7 @@ use std::{
 use futures_core::Stream;
 use wharf_model::{
     ActiveCall, Deadlines, Error, ErrorKind, Event, FailureOrigin, LiveSubscriptionFilter, Method,
-    Notification, Outcome, SubscriptionFilter, TaskRequest, Timeout,
+    Notification, Outcome, SubscriptionFilter, TaskRequest, TimeoutKind,
 };
 
 use crate::{
@@ -76,7 +76,7 @@ impl Subscription {
         let acknowledged = subscription.acknowledged();
         let idle = caller.options().idle;
         subscription.agreed =
-            total_timeout::within(caller.timer(), idle, (Timeout::Idle, "idle"), acknowledged)
+            total_timeout::within(caller.timer(), idle, (TimeoutKind::Idle, "idle"), acknowledged)
                 .await?;
         Ok(subscription)
     }

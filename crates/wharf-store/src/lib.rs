@@ -20,4 +20,4 @@ mod subscribers;
 mod url;
 
 pub use crate::encrypted::sealed;
-pub use crate::{memory::*, open::open, open_error::OpenError};
+pub use crate::{memory::*, open::open, open_error::StoreOpenError};

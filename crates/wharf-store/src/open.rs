@@ -3,7 +3,7 @@
 use wharf_model::{Error, Stores};
 
 use crate::{
-    OpenError,
+    StoreOpenError,
     memory::memory_stores,
     url::{StoreUrl, invalid_url, unknown_scheme},
 };
@@ -36,8 +36,8 @@ use crate::{
 /// # Errors
 /// If the URL is none of these, or the store cannot be reached. The error does not repeat the URL,
 /// which may contain a password.
-pub async fn open(url: &str) -> Result<Stores, OpenError> {
-    open_stores(url).await.map_err(OpenError::of)
+pub async fn open(url: &str) -> Result<Stores, StoreOpenError> {
+    open_stores(url).await.map_err(StoreOpenError::of)
 }
 
 async fn open_stores(url: &str) -> Result<Stores, Error> {

@@ -1,4 +1,4 @@
-//! [`OpenError`]: the ways in which opening a store fails.
+//! [`StoreOpenError`]: the ways in which opening a store fails.
 
 use std::{borrow::Cow, error::Error as StdError, fmt, sync::Arc};
 
@@ -9,20 +9,20 @@ use wharf_model::{Error, ErrorKind};
 ///
 /// ```
 /// # mod wharf { pub use wharf_store as store; }
-/// use wharf::store::{self, OpenError};
+/// use wharf::store::{self, StoreOpenError};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
 /// match store::open("mysql://localhost").await {
 ///     Ok(_) => println!("opened"),
-///     Err(OpenError::InvalidUrl { message, .. }) => println!("{message}"),
+///     Err(StoreOpenError::InvalidUrl { message, .. }) => println!("{message}"),
 ///     Err(error) => println!("try again later: {error}"),
 /// }
 /// # }
 /// ```
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum OpenError {
+pub enum StoreOpenError {
     /// The URL is malformed, or this program was built without the store.
     #[non_exhaustive]
     InvalidUrl {
@@ -47,13 +47,13 @@ pub enum OpenError {
     },
 }
 
-impl OpenError {
+impl StoreOpenError {
     pub(crate) fn of(error: Error) -> Self {
         let (message, source) = (error.message.clone(), error.shared_source());
         match error.kind {
-            ErrorKind::InvalidParams => OpenError::InvalidUrl { message },
-            ErrorKind::TemporarilyUnavailable => OpenError::Unavailable { message, source },
-            _ => OpenError::File { message, source },
+            ErrorKind::InvalidParams => StoreOpenError::InvalidUrl { message },
+            ErrorKind::TemporarilyUnavailable => StoreOpenError::Unavailable { message, source },
+            _ => StoreOpenError::File { message, source },
         }
     }
 
@@ -61,24 +61,24 @@ impl OpenError {
     #[must_use]
     pub fn message(&self) -> &str {
         match self {
-            OpenError::InvalidUrl { message }
-            | OpenError::Unavailable { message, .. }
-            | OpenError::File { message, .. } => message,
+            StoreOpenError::InvalidUrl { message }
+            | StoreOpenError::Unavailable { message, .. }
+            | StoreOpenError::File { message, .. } => message,
         }
     }
 }
 
-impl fmt::Display for OpenError {
+impl fmt::Display for StoreOpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.message())
     }
 }
 
-impl StdError for OpenError {
+impl StdError for StoreOpenError {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         match self {
-            OpenError::InvalidUrl { .. } => None,
-            OpenError::Unavailable { source, .. } | OpenError::File { source, .. } => {
+            StoreOpenError::InvalidUrl { .. } => None,
+            StoreOpenError::Unavailable { source, .. } | StoreOpenError::File { source, .. } => {
                 source.as_deref().map(|source| source as _)
             }
         }
@@ -86,8 +86,8 @@ impl StdError for OpenError {
 }
 
 /// For `?` in a handler: the store is not the fault of the handler's caller.
-impl From<OpenError> for Error {
-    fn from(error: OpenError) -> Self {
+impl From<StoreOpenError> for Error {
+    fn from(error: StoreOpenError) -> Self {
         Error::internal(error)
     }
 }

@@ -113,7 +113,7 @@ from! {
     tokio::task::JoinError,
     wharf_model::Error,
     #[cfg(feature = "server")]
-    wharf_store::OpenError,
+    wharf_store::StoreOpenError,
     #[cfg(feature = "client")]
     wharf_client::CallError,
     #[cfg(feature = "client")]

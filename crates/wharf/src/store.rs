@@ -7,6 +7,6 @@ pub use wharf_model::{
 #[cfg(feature = "contract")]
 pub use wharf_store::contract;
 pub use wharf_store::{
-    MemoryBus, MemoryEvents, MemoryNonces, MemoryRates, MemoryRecords, OpenError, memory_stores,
-    open, sealed,
+    MemoryBus, MemoryEvents, MemoryNonces, MemoryRates, MemoryRecords, StoreOpenError,
+    memory_stores, open, sealed,
 };

@@ -8,7 +8,7 @@ use tokio::{
 };
 use wharf::{
     Client, Endpoint, ErrorKind, Resource, Server, args,
-    client::{CallError, ChildCommand, ConnectError, Timeout},
+    client::{CallError, ChildCommand, ConnectError, TimeoutKind},
     tool,
 };
 
@@ -77,7 +77,7 @@ async fn timeout_says_which_one_and_how_long() {
     let second = Duration::from_secs(1);
     let idle = client.call("hang", ()).timeout(second).await.unwrap_err();
     let total = client.call("hang", ()).total(second).await.unwrap_err();
-    for (error, expected) in [(idle, Timeout::Idle), (total, Timeout::Total)] {
+    for (error, expected) in [(idle, TimeoutKind::Idle), (total, TimeoutKind::Total)] {
         match error {
             CallError::TimedOut { timeout, limit, .. } => {
                 assert_eq!((timeout, limit), (expected, second));

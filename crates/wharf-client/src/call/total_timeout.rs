@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use wharf_model::{BoxFuture, Error, ErrorKind, FailureOrigin, Timeout, Timer};
+use wharf_model::{BoxFuture, Error, ErrorKind, FailureOrigin, TimeoutKind, Timer};
 
 /// Runs `work` with a timeout. `option` names the setting to raise in the error.
 pub(crate) async fn within<T>(
@@ -35,10 +35,10 @@ pub(crate) async fn within<T>(
 }
 
 /// A timeout, and the option that sets it.
-pub(crate) type TimeoutOption = (Timeout, &'static str);
+pub(crate) type TimeoutOption = (TimeoutKind, &'static str);
 
-pub(crate) const IDLE: TimeoutOption = (Timeout::Idle, "timeout");
-pub(crate) const TOTAL: TimeoutOption = (Timeout::Total, "total");
+pub(crate) const IDLE: TimeoutOption = (TimeoutKind::Idle, "timeout");
+pub(crate) const TOTAL: TimeoutOption = (TimeoutKind::Total, "total");
 
 pub(crate) fn out_of_time(limit: Duration, (timeout, option): TimeoutOption) -> Error {
     let message = format!("Request timed out after {limit:?}: raise `{option}` if it needs longer");

@@ -12,7 +12,7 @@ use std::{
 use crate::{
     BoxFuture, CallOutcome, ClientObservation, ClientRequest, ClientRequestId, Deadlines, Error,
     ErrorKind, FailureOrigin, Message, Method, Notification, Outbox, Outcome, Request,
-    ResponseSender, Service, Timeout, Timer, ToolResult,
+    ResponseSender, Service, TimeoutKind, Timer, ToolResult,
     observe::active::{ObservedCall, panic_text},
 };
 
@@ -283,7 +283,7 @@ impl ActiveCall {
             (_, TimeoutReport::Caller) => {
                 let Deadlines { idle, total } = self.outbox.deadlines();
                 let limit = idle.or(total).unwrap_or_default();
-                let origin = FailureOrigin::Timeout(Timeout::Idle, limit);
+                let origin = FailureOrigin::Timeout(TimeoutKind::Idle, limit);
                 Error::new(ErrorKind::RequestTimeout).from_client(origin).into()
             }
         }))

@@ -49,7 +49,7 @@ pub enum CallError {
         /// What took too long, and which option allows more time.
         message: Cow<'static, str>,
         /// Timeout that expired.
-        timeout: Timeout,
+        timeout: TimeoutKind,
         /// Its length.
         limit: Duration,
     },
@@ -80,15 +80,15 @@ pub enum CallError {
 ///
 /// ```
 /// # mod wharf { pub mod client { pub use wharf_model::*; } }
-/// use wharf::client::{CallError, Timeout};
+/// use wharf::client::{CallError, TimeoutKind};
 ///
 /// fn is_slow(error: &CallError) -> bool {
-///     matches!(error, CallError::TimedOut { timeout: Timeout::Total, .. })
+///     matches!(error, CallError::TimedOut { timeout: TimeoutKind::Total, .. })
 /// }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Timeout {
+pub enum TimeoutKind {
     /// Time without progress or another event: `CallBuilder::timeout`, `CallOptions::idle`.
     Idle,
     /// Time of the whole call: `CallBuilder::total`, `CallOptions::total`.

@@ -2,7 +2,7 @@
 
 use std::{error::Error as StdError, sync::Arc, time::Duration};
 
-use super::{Error, InternalSource, SharedSource, Timeout};
+use super::{Error, InternalSource, SharedSource, TimeoutKind};
 
 /// Origin of an error that a client made itself. A transport ends a call with an [`Error`], as a
 /// server does; without an origin that error came from the server.
@@ -26,7 +26,7 @@ pub enum FailureOrigin {
     /// The client has no valid credentials.
     Authorization,
     /// A timeout of this length expired.
-    Timeout(Timeout, Duration),
+    Timeout(TimeoutKind, Duration),
 }
 
 #[doc(hidden)]

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-pub use self::call_error::{CallError, Timeout};
+pub use self::call_error::{CallError, TimeoutKind};
 pub use self::connect_error::ConnectError;
 pub use self::failure_origin::FailureOrigin;
 pub use self::kind::*;

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use wharf_model::{Rate, Record, Sharing, Stores};
-use wharf_store::{OpenError, contract, open};
+use wharf_store::{StoreOpenError, contract, open};
 
 use crate::{RedisServer, until};
 
@@ -128,7 +128,7 @@ async fn an_unreachable_redis_is_reported_without_the_password() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let url = format!("redis://me:secret@127.0.0.1:{free}/0");
     let error = open(&url).await.unwrap_err();
-    assert!(matches!(error, OpenError::Unavailable { .. }));
+    assert!(matches!(error, StoreOpenError::Unavailable { .. }));
     assert!(error.message().contains(&format!("127.0.0.1:{free}")), "{error}");
     assert!(!error.message().contains("secret"), "{error}");
 }

@@ -12,7 +12,7 @@ use std::{
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use wharf_model::{BusSubscriber, Record};
-use wharf_store::{OpenError, open};
+use wharf_store::{StoreOpenError, open};
 
 use crate::{RedisServer, server::free_port, until};
 
@@ -140,7 +140,7 @@ async fn mutual_tls_presents_the_client_certificate() {
     let authority = TestAuthority::new();
     let (_server, port) = start(authority.sign("127.0.0.1").sign("wharf"), "127.0.0.1", "yes");
     let url = format!("rediss://127.0.0.1:{port}?ca={}", authority.file("ca.pem"));
-    assert!(matches!(open(&url).await, Err(OpenError::Unavailable { .. })));
+    assert!(matches!(open(&url).await, Err(StoreOpenError::Unavailable { .. })));
     let [cert, key] = ["wharf.pem", "wharf.key"].map(|name| authority.file(name));
     let stores = open(&format!("{url}&cert={cert}&key={key}")).await.unwrap();
     assert_eq!(stores.tasks.insert(record("a"), 9).await, Ok(true));

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 use wharf_client::ServerInfo;
-use wharf_model::{Discovery, Error, ErrorKind, FailureOrigin, Implementation, Timeout};
+use wharf_model::{Discovery, Error, ErrorKind, FailureOrigin, Implementation, TimeoutKind};
 use wharf_wire::{
     CallId, ClientCodec, Line, Negotiation, NegotiationEvent, NegotiationStep, NegotiationTimeout,
     ServerMessage, TransportKind,
@@ -241,7 +241,7 @@ fn id_of(message: &[u8]) -> Option<CallId> {
 pub(crate) fn negotiation_error(error: Error, limit: Duration) -> Error {
     match (error.kind, error.code) {
         (ErrorKind::RequestTimeout, None) => {
-            error.from_client(FailureOrigin::Timeout(Timeout::Connect, limit))
+            error.from_client(FailureOrigin::Timeout(TimeoutKind::Connect, limit))
         }
         _ => error,
     }

@@ -18,7 +18,7 @@ use tokio::{
 };
 use wharf_model::{
     BoxFuture, Error, ErrorKind, FailureOrigin, Method, Outbox, Outcome, Reply, Request,
-    ServerCapabilities, SubscriptionFilter, Timeout,
+    ServerCapabilities, SubscriptionFilter, TimeoutKind,
 };
 use wharf_wire::{CallId, ClientCodec};
 
@@ -209,7 +209,7 @@ impl ResourceSubscription {
             let problem =
                 format!("The server did not respond to resources/subscribe in {seconds} s");
             let error = Error::new(ErrorKind::RequestTimeout).with_message(problem);
-            Err(error.from_client(FailureOrigin::Timeout(Timeout::Connect, patience)))
+            Err(error.from_client(FailureOrigin::Timeout(TimeoutKind::Connect, patience)))
         })
     }
 }

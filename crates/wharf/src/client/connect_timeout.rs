@@ -6,7 +6,7 @@ use std::time::Duration;
 
 #[cfg(feature = "auth")]
 use wharf_model::{AuthFailure, AuthHeaders, BoxFuture, CredentialsProvider};
-use wharf_model::{Error, ErrorKind, FailureOrigin, Timeout};
+use wharf_model::{Error, ErrorKind, FailureOrigin, TimeoutKind};
 use wharf_transport::client::Deadline;
 
 /// Runs the future with a timeout for connecting and the handshake.
@@ -24,7 +24,7 @@ pub(super) async fn within<T>(
                  raise `timeout` or `handshake` if it needs more time"
             );
             let error = Error::new(ErrorKind::RequestTimeout).with_message(message);
-            Err(error.from_client(FailureOrigin::Timeout(Timeout::Connect, limit)))
+            Err(error.from_client(FailureOrigin::Timeout(TimeoutKind::Connect, limit)))
         }
     }
 }

@@ -30,7 +30,7 @@ pub use target::Target;
 pub use wharf_client::{
     CallBuilder, CallError, CallOptions, ClientExtension, ClientHandler, ClientHandlerBuilder,
     ClientTransport, ConnectError, ControlRequest, Listable, LogMessage, NotificationListener,
-    PagedList, Progress, ServerInfo, Subscription, Timeout,
+    PagedList, Progress, ServerInfo, Subscription, TimeoutKind,
 };
 pub use wharf_transport::client::{
     ChildCommand, ClientLimits, Deadline, Environment, Stderr, StreamConnector, TraceEvent,

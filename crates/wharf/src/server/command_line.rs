@@ -86,7 +86,7 @@ static OPTIONS: &[CommandLineOption] = &[
         "with --http: trust the client address that this reverse proxy or network forwards",
     ),
     #[cfg(feature = "http")]
-    option("--sse", "", "with --http: serve clients of protocol version 2024-11-05 too, at /sse"),
+    option("--sse", "", "with --http: serve clients of the old HTTP+SSE transport too, at /sse"),
     #[cfg(feature = "tls")]
     option("--tls-cert", "FILE", "with --http: TLS certificate chain (PEM)"),
     #[cfg(feature = "tls")]

@@ -12,7 +12,7 @@ use tokio::{
     sync::Semaphore,
     time::{sleep, timeout},
 };
-use wharf_model::{Error, ErrorKind, FailureOrigin, Outbox, Timeout};
+use wharf_model::{Error, ErrorKind, FailureOrigin, Outbox, TimeoutKind};
 use wharf_wire::{CallId, ClientCodec, sse::ServerEvent};
 
 use crate::client::http::{
@@ -192,7 +192,7 @@ impl HttpSession {
         match timeout(NOTIFICATION_TIMEOUT, sent).await {
             Ok(sent) => sent,
             Err(_) => {
-                let origin = FailureOrigin::Timeout(Timeout::Idle, NOTIFICATION_TIMEOUT);
+                let origin = FailureOrigin::Timeout(TimeoutKind::Idle, NOTIFICATION_TIMEOUT);
                 Err(Error::new(ErrorKind::RequestTimeout).from_client(origin).into())
             }
         }
