@@ -9,7 +9,7 @@ const MAX_FILE_LINES: usize = 480;
 const MAX_FUNCTION_LINES: usize = 70;
 
 /// Documents with a limit, in lines.
-const DOCUMENTS: [(&str, usize); 1] = [("ARCHITECTURE.md", 275)];
+const DOCUMENTS: [(&str, usize); 1] = [("ARCHITECTURE.md", 250)];
 
 /// Files or functions (`path` or `path name`) that may be longer, with their limit and the reason.
 const LONGER: [(&str, usize, &str); 0] = [];
@@ -87,8 +87,8 @@ mod tests {
     #[test]
     fn a_long_document_is_found() {
         let mut repository = Repository::of_sources(&[]);
-        let (path, text) = ("ARCHITECTURE.md".to_owned(), "a\n".repeat(276));
+        let (path, text) = ("ARCHITECTURE.md".to_owned(), "a\n".repeat(251));
         repository.documents.push(TextFile { path, text });
-        assert_eq!(check(&repository), ["ARCHITECTURE.md has 276 lines; at most 275 are allowed"]);
+        assert_eq!(check(&repository), ["ARCHITECTURE.md has 251 lines; at most 250 are allowed"]);
     }
 }
