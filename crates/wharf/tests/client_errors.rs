@@ -1,4 +1,5 @@
 //! Errors of a client, as its user matches on them.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::{error::Error as _, io, time::Duration};
 

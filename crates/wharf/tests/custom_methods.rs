@@ -121,7 +121,7 @@ async fn errors_say_what_is_wrong() {
         assert!(wrong.message().contains("month"), "{wrong}");
         let closed = fail("acme/fail", json!({})).await;
         assert_eq!(
-            (closed.kind(), &*closed.message()),
+            (closed.kind(), closed.message()),
             (ErrorKind::InternalError, "the books are closed")
         );
         let untyped = client.request_as::<Vec<u8>>("acme/report", args! { year: 1 }).await;

@@ -1,6 +1,6 @@
 //! Notifications that extensions declare, in both directions: in process, over bytes, sockets, HTTP and
 //! WebSocket, in each era, and through a proxy.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::{
     sync::{Arc, Mutex},

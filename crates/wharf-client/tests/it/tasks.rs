@@ -51,7 +51,7 @@ async fn final_states_of_tasks_end_their_calls() {
     for (state, kind, message) in ends {
         let transport = FakeTaskServer::extension([with(state)]).transport();
         let error = caller(&transport).call("slow", ()).await.unwrap_err();
-        assert_eq!((error.kind(), &*error.message()), (kind, message));
+        assert_eq!((error.kind(), error.message()), (kind, message));
         assert!(!methods(&transport).contains(&Method::CancelTask));
     }
     let transport =

@@ -64,7 +64,7 @@ pub async fn a_tool_that_fails_is_a_result_and_for_values_an_error(harness: Harn
     assert!(result.is_error);
     assert_eq!(result.content, [Content::text("no")]);
     let error = in_time(client.call_as::<i64>("fail", args! { reason: "no" })).await.unwrap_err();
-    assert_eq!((error.kind(), &*error.message()), (ErrorKind::ToolExecutionFailed, "no"));
+    assert_eq!((error.kind(), error.message()), (ErrorKind::ToolExecutionFailed, "no"));
     let result = in_time(client.call("crash", ())).await.unwrap();
     assert!(result.is_error && !format!("{result:?}").contains("secret"));
 }
