@@ -9,7 +9,7 @@ use crate::files::{create, read, remove, remove_directory, write};
 use crate::node::Node;
 use crate::workspace::{Workspace, output, run};
 
-/// Files that pin the versions. `tests/foreign/install.rs` compares the same files with the stamp.
+/// Files that pin the versions. `tests/testbed/src/foreign_programs.rs` compares the same files with the stamp.
 const PINS: [&str; 5] =
     [".node-version", "package.json", "package-lock.json", "requirements.txt", SCHEMA_SUITE];
 const SCHEMA_SUITE: &str = "schema-suite.txt";

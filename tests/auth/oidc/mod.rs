@@ -7,7 +7,7 @@ mod grants;
 mod introspection;
 mod keys;
 pub(crate) mod oauth_proxy;
-#[path = "../../../crates/wharf/tests/oauth_proxy/pages.rs"]
+#[path = "../../../crates/wharf/tests/it/oauth_proxy/pages.rs"]
 mod pages;
 mod principal;
 mod rejected;

@@ -1,8 +1,6 @@
 //! Support code of the tests.
 
 pub(crate) mod authorization;
-#[path = "../../foreign/install.rs"]
-mod install;
 pub(crate) mod program;
 pub(crate) mod protected;
 pub(crate) mod user;

@@ -5,7 +5,7 @@ use std::process::Stdio;
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStderr, Command};
 
-use super::install::Installed;
+use wharf_testbed::foreign_programs::Installed;
 
 /// Running script of `tests/foreign`, killed on drop.
 pub(crate) struct Program {

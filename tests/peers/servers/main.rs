@@ -8,8 +8,6 @@
 mod checks;
 mod client_requests;
 mod everything;
-#[path = "../../foreign/install.rs"]
-mod install;
 mod known_failures;
 #[path = "../rmcp/proxy.rs"]
 mod proxy;

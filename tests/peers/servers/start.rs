@@ -11,8 +11,8 @@ use wharf::{
     client::{ChildCommand, Target},
 };
 
-use crate::install::Installed;
 use crate::server_under_test::{Server, TestTransport};
+use wharf_testbed::foreign_programs::Installed;
 
 /// Running server, ended on drop, or the command with which the client starts it.
 pub(crate) struct RunningServer {

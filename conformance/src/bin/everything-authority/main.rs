@@ -5,7 +5,7 @@
 //! - `everything-authority URL` opens the URL like a browser, consents, and follows the redirects.
 #![forbid(unsafe_code)]
 
-#[path = "../../../../crates/wharf/tests/oauth_proxy/pages.rs"]
+#[path = "../../../../crates/wharf/tests/it/oauth_proxy/pages.rs"]
 #[allow(clippy::unwrap_used, dead_code, reason = "it is a test's, which fails by panicking")]
 mod pages;
 mod provider;

@@ -15,7 +15,7 @@
 //!
 //! So a message is at most 1 + 5 + 5 = 11 requests, a sending two messages, and a call 1 + 2 + 3 · 8 + 2 = 29 sendings: **at most 638 requests carry one call**,
 //! whatever the server does, and in practice one. A new session adds a handshake, whose messages have the same limit. Reading a reply again (`Last-Event-ID`) sends nothing twice; it is limited by
-//! time, and by 8 failures in a row (`resume.rs`). Test: `wharf-transport/tests/client_http/bounded_retries.rs`.
+//! time, and by 8 failures in a row (`resume.rs`). Test: `wharf-transport/tests/it/client_http/bounded_retries.rs`.
 
 pub(crate) mod any_method;
 pub(crate) mod args;

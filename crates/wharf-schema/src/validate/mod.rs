@@ -6,7 +6,7 @@
 //! A validator of our own, of 4,000 lines with its patterns and formats, because no crate can be stopped after a
 //! number of steps: `jsonschema` 0.60 adds 38 crates to `wharf` and matches patterns by backtracking. On three schemas
 //! of tools, validation takes 0.7 to 0.95 of its time and compilation 0.2 to 0.7 (`cargo xtask bench --only schema`).
-//! Of the 8,327 cases of the official test suite (August 2026), 22 are decided otherwise: `tests/official.rs` names them.
+//! Of the 8,327 cases of the official test suite (August 2026), 22 are decided otherwise: `tests/it/official.rs` names them.
 
 mod applicators;
 mod assertions;

@@ -1,0 +1,179 @@
+//! Ctrl-C and SIGTERM.
+
+use std::{
+    process::{Child, Command, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc::Receiver,
+    },
+    thread::JoinHandle,
+    time::{Duration, Instant},
+};
+
+use rustix::process::{Pid, Signal, test_kill_process};
+use serde_json::{Value, json};
+
+use crate::cli::{
+    pty::{interrupt, send},
+    sandbox::{DemoServer, PATIENCE, Sandbox, WHARF, ended, finished, lines, rest},
+};
+
+/// `wharf` while it runs.
+pub(crate) struct Running {
+    pub(crate) child: Child,
+    out: Receiver<String>,
+    err: Receiver<String>,
+}
+
+impl Running {
+    pub(crate) fn start(mut command: Command) -> Self {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let out = lines(child.stdout.take().unwrap());
+        let err = lines(child.stderr.take().unwrap());
+        Running { child, out, err }
+    }
+
+    /// Reads stderr until a line has `text`.
+    pub(crate) fn told(&self, text: &str) -> String {
+        let mut lines = std::iter::from_fn(|| self.err.recv_timeout(PATIENCE).ok());
+        lines.find(|line| line.contains(text)).expect("it is told in time")
+    }
+
+    pub(crate) fn line(&self) -> Value {
+        let line = self.out.recv_timeout(PATIENCE).expect("a line comes in time");
+        serde_json::from_str(&line).unwrap()
+    }
+
+    pub(crate) fn end(mut self) -> (i32, String) {
+        let code = ended(&mut self.child).code().unwrap();
+        (code, rest(&self.err))
+    }
+}
+
+/// It ends with its test, however that ends.
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn ctrl_c_cancels_the_call() {
+    let sandbox = Sandbox::new("cancel");
+    for era in ["modern", "legacy"] {
+        let words = ["call", "sleep", "seconds=600", "--trace", "--era", era, "--", WHARF, "serve"];
+        let running = Running::start(sandbox.command(&words));
+        running.told("\"method\":\"tools/call\"");
+        interrupt(&running.child);
+        let (code, rest) = running.end();
+        assert_eq!(code, 130, "{era}: {rest}");
+        assert!(rest.contains("notifications/cancelled"), "{era}: {rest}");
+        assert!(
+            rest.lines().any(|line| line.starts_with(r#"{"error":{"kind":"interrupted""#)),
+            "{rest}"
+        );
+    }
+}
+
+#[test]
+fn a_second_ctrl_c_does_not_wait() {
+    let sandbox = Sandbox::new("twice");
+    // It neither answers nor ends when its stdin does.
+    let stubborn = "trap '' TERM; echo here >&2; while :; do sleep 1; done";
+    let words = ["list", "--stderr", "--", "sh", "-c", stubborn];
+    let running = Running::start(sandbox.command(&words));
+    running.told("here");
+    interrupt(&running.child);
+    interrupt(&running.child);
+    assert_eq!(running.end().0, 130);
+}
+
+#[test]
+fn sigterm_stops_the_started_server() {
+    let sandbox = Sandbox::new("terminate");
+    let stubborn = "trap '' TERM; echo pid $$ >&2; while :; do sleep 1; done";
+    let running =
+        Running::start(sandbox.command(&["list", "--stderr", "--", "sh", "-c", stubborn]));
+    let server = running.told("pid ");
+    let server = server.trim().rsplit(' ').next().and_then(|word| word.parse().ok());
+    let server = server.and_then(Pid::from_raw).unwrap();
+    test_kill_process(server).expect("it runs");
+    send(&running.child, Signal::TERM);
+    let (code, rest) = running.end();
+    assert_eq!(code, 143, "{rest}");
+    assert!(rest.contains(r#"{"error":{"kind":"terminated""#), "{rest}");
+    // The process that reaps the child may take a while.
+    let deadline = Instant::now() + PATIENCE;
+    while test_kill_process(server).is_ok() {
+        assert!(Instant::now() < deadline, "the server stayed behind");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Repeats an action in a thread until it is dropped.
+struct RepeatedAction {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl RepeatedAction {
+    fn start(mut act: impl FnMut() + Send + 'static) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = stop.clone();
+        let thread = std::thread::spawn(move || {
+            while !stopped.load(Ordering::Acquire) {
+                act();
+            }
+        });
+        RepeatedAction { stop, thread: Some(thread) }
+    }
+}
+
+impl Drop for RepeatedAction {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Release);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+#[test]
+fn a_listener_gets_one_line_for_each_change() {
+    let sandbox = Sandbox::new("listen");
+    let served = DemoServer::http(&sandbox);
+    let tools = json!({"method": "notifications/tools/list_changed"});
+    let clock =
+        json!({"method": "notifications/resources/updated", "params": {"uri": "demo://clock"}});
+    for (words, act, expected) in [
+        (vec!["--tools", "--era", "modern"], ["set_bonus", "on=true"], &tools),
+        (vec!["--tools", "--era", "legacy"], ["set_bonus", "on=true"], &tools),
+        (vec!["--era", "modern"], ["set_bonus", "on=true"], &tools),
+        (vec!["--uri", "demo://clock", "--era", "modern"], ["touch", "{}"], &clock),
+        (vec!["--uri", "demo://clock", "--era", "legacy"], ["touch", "{}"], &clock),
+    ] {
+        let listen = [&["listen", &served.url], &words[..]].concat();
+        let running = Running::start(sandbox.command(&listen));
+        // Nothing says on stdout that the listen has begun, so it goes on until it is heard.
+        let (url, home) = (served.url.clone(), sandbox.dir.clone());
+        let again = RepeatedAction::start(move || {
+            let mut command = Command::new(WHARF);
+            command.args(["call", &url]).args(act).env("XDG_CACHE_HOME", &home);
+            assert_eq!(finished(command, "").code, 0);
+        });
+        assert_eq!(&running.line(), expected, "{words:?}");
+        drop(again);
+        interrupt(&running.child);
+        assert_eq!(running.end().0, 130, "{words:?}");
+    }
+}
+
+#[test]
+fn unsupported_subscriptions_are_reported() {
+    let sandbox = Sandbox::new("deaf");
+    let error = sandbox.demo(&["listen", "nonsense"]).error(1);
+    assert!(error["hint"].as_str().unwrap().contains("--uri"), "{error}");
+}

@@ -1,0 +1,31 @@
+//! The command line, as people and programs use it.
+
+mod arguments;
+#[cfg(unix)]
+mod auth;
+#[cfg(unix)]
+mod auth_interactive;
+mod auth_security;
+mod bench;
+mod commands;
+mod config;
+mod exit_codes;
+#[cfg(unix)]
+mod interrupts;
+#[cfg(unix)]
+mod protected_server;
+mod proxy_options;
+#[cfg(unix)]
+mod pty;
+mod sandbox;
+#[cfg(target_os = "linux")]
+mod serve_http;
+#[cfg(unix)]
+mod stores;
+#[cfg(unix)]
+mod tasks;
+#[cfg(unix)]
+mod terminal;
+mod transports;
+#[cfg(unix)]
+mod trust;

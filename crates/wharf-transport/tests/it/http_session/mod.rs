@@ -1,0 +1,13 @@
+//! Legacy sessions over HTTP, with a test service and without sockets.
+
+mod access;
+mod calls;
+mod lifetime;
+mod limits;
+mod response;
+mod resume;
+#[allow(dead_code, reason = "part of it is used by several servers")]
+mod support;
+
+/// Number of servers that share the sessions.
+const NODES: usize = 1;

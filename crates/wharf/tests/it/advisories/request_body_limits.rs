@@ -1,0 +1,393 @@
+//! Request bodies must not exhaust the server's memory.
+//!
+//! CVE-2026-109527, CVE-2026-108395, CVE-2026-67432, GHSA-f897-62hf-6gxq: bodies without end.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use bytes::Bytes;
+use futures_util::stream;
+use http_body_util::{BodyExt, StreamBody};
+use hyper::body::Frame;
+use serde_json::json;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt, split},
+    time::timeout,
+};
+use tower_service::Service;
+use wharf::{
+    Server,
+    auth::{AuthRejection, AuthRequest, Authenticated, server::from_fn},
+    http::HttpLimits,
+    server::{Limits, MessageLimits},
+};
+
+use crate::advisories::{
+    harness::{Harness, PATIENCE},
+    http_client::{self, HttpClient, LEGACY, MODERN},
+    raw_http,
+    web::{self, AnyBody},
+};
+
+/// How long a message may be where the test says so.
+const LONGEST: usize = 4096;
+
+async fn small() -> Harness {
+    let limits = Limits::default().messages(MessageLimits::default().message(LONGEST));
+    Harness::tuned(|server| server.limits(limits)).await
+}
+
+/// A call that is exactly `size` bytes long.
+fn sized(caller: &HttpClient, size: usize) -> String {
+    let call = |text: String| caller.tool("echo", json!({"text": text})).to_string();
+    let around = call(String::new()).len();
+    let call = call("x".repeat(size - around));
+    assert_eq!(call.len(), size);
+    call
+}
+
+#[tokio::test]
+async fn a_body_is_not_longer_than_it_may_be() {
+    let harness = small().await;
+    for pool in [web::http1(), web::http2()] {
+        for caller in HttpClient::both(&harness).await {
+            let caller = HttpClient { pool: pool.clone(), ..caller };
+            for (size, status) in [(LONGEST - 1, 200), (LONGEST, 200), (LONGEST + 1, 413)] {
+                let call = serde_json::from_str(&sized(&caller, size)).unwrap();
+                let response = caller.send(&call).await;
+                assert_eq!(response.status(), status, "{size}");
+                let reply = http_client::reply(response).await;
+                if status == 413 {
+                    assert_eq!(reply["error"]["code"], -32801);
+                    assert_eq!(reply["error"]["data"]["limit"], LONGEST);
+                }
+            }
+            caller.works().await;
+        }
+    }
+}
+
+/// It is refused for what it says, before it comes.
+#[tokio::test]
+async fn a_body_that_is_declared_too_long_is_not_waited_for() {
+    let harness = small().await;
+    for length in [LONGEST as u64 + 1, u64::from(u32::MAX), i64::MAX as u64] {
+        let head = raw_http::post(&harness, &[raw_http::VERSION], "");
+        let head = head.replace("content-length: 0", &format!("content-length: {length}"));
+        let answer = raw_http::ask(&harness, &head).await;
+        assert_eq!((answer.status, answer.code()), (413, -32801), "{length}");
+        // Otherwise a client would send its next request after an unread body.
+        assert_eq!(answer.header("connection"), Some("close"), "{length}");
+    }
+    let huge = raw_http::post(&harness, &[raw_http::VERSION], "")
+        .replace("content-length: 0", "content-length: 99999999999999999999999");
+    assert_eq!(raw_http::ask(&harness, &huge).await.status, 400);
+    HttpClient::modern(&harness).works().await;
+}
+
+/// Requests that are refused for their heads: verb, path, host, and another header.
+const REFUSED: [(u16, [&str; 5]); 7] = [
+    (404, ["POST", "/elsewhere", "localhost", "x", "y"]),
+    (404, ["PUT", "/mcp/", "localhost", "x", "y"]),
+    (403, ["POST", "/mcp", "evil.example", "x", "y"]),
+    (403, ["POST", "/mcp", "localhost", "origin", "https://evil.example"]),
+    (405, ["PUT", "/mcp", "localhost", "x", "y"]),
+    (415, ["POST", "/mcp", "localhost", "content-type", "text/plain"]),
+    (406, ["POST", "/mcp", "localhost", "accept", "text/html"]),
+];
+
+/// A rejection has `Connection: close` if the rest of the body is longer than the server reads.
+#[tokio::test]
+async fn a_rejection_states_whether_the_connection_closes() {
+    let harness = Harness::start().await;
+    for (status, [verb, path, host, name, value]) in REFUSED {
+        let kind = if status == 406 { "content-type: application/json\r\n" } else { "" };
+        let head = |length: &str| {
+            format!(
+                "{verb} {path} HTTP/1.1\r\nhost: {host}\r\n{kind}{name}: {value}\r\n{length}\r\n"
+            )
+        };
+        // One that never comes, one that is too long to be waited for, and one that is not sent unasked.
+        for unsent in [
+            "content-length: 5\r\n",
+            "content-length: 99999\r\n",
+            "content-length: 5\r\nexpect: 100-continue\r\n",
+        ] {
+            let answer = raw_http::ask(&harness, &head(unsent)).await;
+            assert_eq!(answer.status, status, "{}", answer.head);
+            assert_eq!(
+                answer.header("connection"),
+                Some("close"),
+                "{status} {unsent}: {}",
+                answer.head
+            );
+        }
+        // With all of it there, or none, the connection goes on.
+        let mut stream = harness.connect().await;
+        for sent in ["content-length: 5\r\n", "content-length: 0\r\n", ""] {
+            let body = if sent.contains('5') { "hello" } else { "" };
+            stream.write_all(format!("{}{body}", head(sent)).as_bytes()).await.unwrap();
+            let answer = raw_http::answer(&mut stream).await.expect("the connection stays");
+            assert_eq!((answer.status, answer.header("connection")), (status, None));
+        }
+    }
+}
+
+/// A body in two pieces, neither of which comes with the head, and whether all of it was taken.
+fn late(ends: bool) -> (AnyBody, Arc<AtomicBool>) {
+    let taken = Arc::<AtomicBool>::default();
+    let done = taken.clone();
+    let pieces = stream::unfold(0, move |turn| {
+        let done = done.clone();
+        async move {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            match turn {
+                0 | 1 => Some((Ok(Frame::data(Bytes::from_static(b"{}"))), turn + 1)),
+                _ if ends => {
+                    done.store(true, Ordering::SeqCst);
+                    None
+                }
+                _ => std::future::pending().await,
+            }
+        }
+    });
+    (StreamBody::new(pieces).boxed(), taken)
+}
+
+/// What comes late is let in and dropped, so that the connection can be used again; but not for ever.
+#[tokio::test(start_paused = true)]
+async fn the_rest_of_a_refused_request_may_come_late() {
+    let none = from_fn(|_: &AuthRequest<'_>| {
+        Err::<Authenticated, _>(AuthRejection::new(401, "Nobody comes in"))
+    });
+    let open = Server::new("open", "1").build().unwrap();
+    let closed = Server::new("closed", "1").auth(none).build().unwrap();
+    let stranger = (401, ["POST", "/mcp", "localhost", "x", "y"]);
+    let cases = REFUSED.iter().filter(|it| it.0 != 404).map(|it| (&open, *it));
+    for (endpoint, (status, [verb, path, host, name, value])) in cases.chain([(&closed, stranger)])
+    {
+        for ends in [true, false] {
+            let (body, taken) = late(ends);
+            let request = http::Request::builder().method(verb).uri(path).header("host", host);
+            let request = request.header(name, value);
+            let request = match status {
+                406 => request.header("content-type", "application/json"),
+                _ => request,
+            };
+            let request = request.body(body).unwrap();
+            let response = endpoint.http().call(request).await.unwrap();
+            assert_eq!(response.status(), status);
+            assert_eq!(taken.load(Ordering::SeqCst), ends, "{status}");
+            assert_eq!(response.headers().contains_key("connection"), !ends, "{status}");
+        }
+    }
+}
+
+/// With the default limit: no end is declared, and none comes.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_endless_body_is_not_read_to_no_end() {
+    let harness = Harness::start().await;
+    for version in [MODERN, LEGACY] {
+        let head = raw_http::post(&harness, &[("mcp-protocol-version", version)], "");
+        let head = head.replace("content-length: 0", "transfer-encoding: chunked");
+        let (mut reader, mut writer) = split(harness.connect().await);
+        let endless = tokio::spawn(async move {
+            writer.write_all(head.as_bytes()).await.unwrap();
+            let chunk = [b"10000\r\n".as_slice(), &[b' '; 0x10000], b"\r\n"].concat();
+            // Four times as much as there may be, if it is let.
+            let mut sent = 0;
+            while sent < 1024 && writer.write_all(&chunk).await.is_ok() {
+                sent += 1;
+            }
+            (sent, writer)
+        });
+        let mut status = [0; 12];
+        timeout(PATIENCE, reader.read_exact(&mut status)).await.expect("patience").unwrap();
+        assert_eq!(&status, b"HTTP/1.1 413");
+        let (sent, _writer) = endless.await.unwrap();
+        assert!(sent >= 256, "{sent} chunks of 64 KiB are less than what may be sent");
+        // The server hangs up, although the client does not.
+        let rest = timeout(PATIENCE, reader.read_to_end(&mut Vec::new())).await;
+        assert!(rest.is_ok(), "still open");
+    }
+    HttpClient::modern(&harness).works().await;
+}
+
+/// What a body takes counts for as long as its call holds it, however early the response began, and one caller does not
+/// get all of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_counts_until_its_call_is_over() {
+    const SIZE: usize = 1 << 20;
+    for legacy in [false, true] {
+        // Room for two, of which one caller gets one.
+        let http = HttpLimits::default().bodies(6 * SIZE).body(Duration::from_millis(300));
+        let messages = MessageLimits::default().message(SIZE);
+        let limits = Limits::default().http(http).messages(messages);
+        let harness = Harness::tuned(|server| server.limits(limits)).await;
+        let caller =
+            if legacy { HttpClient::legacy(&harness).await } else { HttpClient::modern(&harness) };
+        let large = |id: u32| {
+            let mut call = caller.tool("wait", json!({}));
+            call["params"]["_meta"]["padding"] = "x".repeat(SIZE - 1024).into();
+            call["id"] = id.into();
+            call
+        };
+        let first = caller.send(&large(1)).await;
+        assert_eq!(first.status(), 200);
+        harness.counts.begun.reaches(1).await;
+        let second = caller.send(&large(2)).await;
+        assert_eq!((second.status().as_u16(), harness.counts.begun.get()), (503, 1));
+        assert!(second.headers().contains_key("retry-after"));
+        // Small ones still come in.
+        let mut small = caller.tool("echo", json!({"text": "on"}));
+        small["id"] = 3.into();
+        assert_eq!(http_client::text(&http_client::reply(caller.send(&small).await).await), "on");
+        harness.counts.gate.add();
+        assert_eq!(http_client::text(&http_client::reply(first).await), "through");
+        let third = caller.send(&large(4)).await;
+        assert_eq!(http_client::text(&http_client::reply(third).await), "through");
+    }
+}
+
+/// CVE-2026-111768: four megabytes of tiny elements became gigabytes.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn tiny_elements_do_not_explode() {
+    const BODY: usize = 4 << 20;
+    const TIMES: usize = 8;
+    let process = crate::advisories::server_process::ServerProcess::start().await;
+    let old = process.caller("2025-03-26").opened().await;
+    let modern = process.caller(MODERN);
+    modern.works().await;
+    old.works().await;
+    let before = process.peak();
+    let elements = |element: &str| {
+        format!("[{}{element}]", format!("{element},").repeat(BODY / (element.len() + 1) - 1))
+    };
+    for caller in [&modern, &old] {
+        for element in ["{}", "[]", "0", "\"\"", "null"] {
+            let elements = elements(element);
+            let inside = |place: &str| {
+                caller.tool("echo", json!({"text": "PLACE"})).to_string().replace(place, &elements)
+            };
+            for message in [elements.clone(), inside("\"PLACE\""), inside("{\"text\":\"PLACE\"}")] {
+                let mut request =
+                    caller.post(&json!({"method": "tools/call", "params": {"name": "echo"}}));
+                *request.body_mut() = web::whole(message);
+                let response = caller.request(request).await;
+                assert!(!response.status().is_server_error(), "{element}: {response:?}");
+                // What comes back is no flood either.
+                let body = http_client::body(response).await;
+                assert!(body.len() <= BODY, "{} bytes for {element}", body.len());
+            }
+            caller.works().await;
+        }
+    }
+    let memory_growth = process.peak() - before;
+    assert!(memory_growth <= TIMES * BODY, "{} MiB for {} MiB", memory_growth >> 20, BODY >> 20);
+}
+
+/// Where a client may say as much about itself as it likes: each with what is said there.
+fn client_info_fields(flood: &str) -> Vec<(&'static str, String)> {
+    let opening = |info: &str, capabilities: &str, params: &str| {
+        format!(
+            r#"{{"jsonrpc":"2.0","id":1,"method":"initialize","params":{{"protocolVersion":"{LEGACY}",
+            "clientInfo":{{"name":"c","version":"NUMBER"{info}}},"capabilities":{{{capabilities}}}{params}}}}}"#
+        )
+        .replace('\n', " ")
+    };
+    let text = "x".repeat(flood.len());
+    let icons = format!("[{}]", r#"{"src":""},"#.repeat(flood.len() / 11).trim_end_matches(','));
+    vec![
+        // What a connection needs to read a message of that length.
+        ("padding", opening("", "", &" ".repeat(flood.len()))),
+        ("experimental", opening("", &format!(r#""experimental":{{"a":{flood}}}"#), "")),
+        ("extensions", opening("", &format!(r#""extensions":{{"a/b":{flood}}}"#), "")),
+        ("tasks", opening("", &format!(r#""tasks":{{"a":{flood}}}"#), "")),
+        ("roots", opening("", &format!(r#""roots":{{"a":{flood}}}"#), "")),
+        ("unknown capabilities", opening("", &format!(r#""a":{flood}"#), "")),
+        ("icons", opening(&format!(r#","icons":{icons}"#), "", "")),
+        ("description", opening(&format!(r#","description":"{text}""#), "", "")),
+        ("title", opening(&format!(r#","title":"{text}""#), "", "")),
+        ("unknown fields", opening(&format!(r#","a":{flood}"#), "", "")),
+        ("_meta", opening("", "", &format!(r#","_meta":{{"a":{flood}}}"#))),
+        ("unknown params", opening("", "", &format!(r#","a":{flood}"#))),
+    ]
+}
+
+/// CVE-2026-111768, in what is kept: 250 kB of `initialize` stayed as 16 MB for as long as its session did.
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread")]
+async fn client_info_is_limited_in_size() {
+    const OPENINGS: usize = 10;
+    const KEPT: usize = 32_000;
+    // What a connection takes that lasts, beside what its client said: buffers and tasks.
+    const CONNECTION: usize = 64_000;
+    let process = crate::advisories::server_process::ServerProcess::start_tidy().await;
+    let flood = format!("[{}0]", r#"{"":0},"#.repeat(240_000 / 7));
+    for transport in ["http", "websocket", "lines"] {
+        let around = if transport == "http" { 0 } else { CONNECTION };
+        // All stay open until the end, so that none takes the memory of another.
+        let mut all = Vec::new();
+        for (place, opening) in client_info_fields(&flood) {
+            let mut open = async |number: usize| {
+                // No two clients say the same, or they would share it.
+                let opening = opening.replace("NUMBER", &number.to_string());
+                all.push(open_over(&process, transport, &opening).await);
+            };
+            // Twice before: what the server allocates for one it keeps for the next.
+            for number in 0..2 {
+                open(number).await;
+            }
+            let before = process.resident();
+            for number in 0..OPENINGS {
+                open(2 + number).await;
+            }
+            let kept = process.resident().saturating_sub(before) / OPENINGS;
+            assert!(kept <= KEPT + around, "{place} over {transport}: {kept} bytes kept");
+        }
+    }
+}
+
+/// Opens a session. Gives back what keeps it open, which over HTTP is nothing.
+#[cfg(target_os = "linux")]
+async fn open_over(
+    process: &crate::advisories::server_process::ServerProcess,
+    transport: &str,
+    opening: &str,
+) -> Option<tokio::net::TcpStream> {
+    use crate::advisories::resource_starvation::{frame, websocket};
+    let address = if transport == "lines" { process.lines } else { process.address };
+    let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+    let mut wanted = "\"result\"";
+    match transport {
+        "http" => {
+            let head = format!(
+                "POST /mcp HTTP/1.1\r\nhost: localhost\r\naccept: application/json\r\ncontent-type: \
+                 application/json\r\ncontent-length: {}\r\n\r\n",
+                opening.len()
+            );
+            stream.write_all(head.as_bytes()).await.unwrap();
+            wanted = "mcp-session-id";
+        }
+        "websocket" => {
+            stream = websocket(stream).await;
+            stream.write_all(&frame(opening.len())).await.unwrap();
+        }
+        _ => {}
+    }
+    stream.write_all(opening.as_bytes()).await.unwrap();
+    if transport == "lines" {
+        stream.write_all(b"\n").await.unwrap();
+    }
+    let mut reply = vec![0; 64 << 10];
+    let size = timeout(PATIENCE, stream.read(&mut reply)).await.expect("patience").unwrap();
+    let reply = String::from_utf8_lossy(&reply[..size]);
+    assert!(reply.contains(wanted), "{reply}");
+    (transport != "http").then_some(stream)
+}

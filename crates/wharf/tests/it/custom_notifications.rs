@@ -1,0 +1,290 @@
+//! Notifications that extensions declare, in both directions: in process, over bytes, sockets, HTTP and
+//! WebSocket, in each era, and through a proxy.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use serde_json::{Value, json};
+use tokio::{net::TcpListener, sync::mpsc, time::timeout};
+use wharf::{
+    Client, Endpoint, Era, ErrorKind, args,
+    client::{ClientBuilder, ClientExtension, ClientHandlerBuilder, Target, TraceEvent},
+    model::SubscriptionFilter,
+    prelude::*,
+    server::ProtocolExtension,
+};
+
+const TIDES: &str = "com.example/tides";
+/// How long anything may take before the test gives up. No test measures a time.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+#[derive(Deserialize, JsonSchema)]
+struct Seen {
+    by: String,
+}
+
+#[derive(Clone)]
+struct Log(mpsc::UnboundedSender<String>);
+
+async fn now(ctx: Ctx) -> Result<Json<Value>, wharf::Error> {
+    ctx.notify("tides/measuring", json!({"buoy": 7, "_meta": {"own": 1}})).await?;
+    Ok(Json(json!({"height": 3})))
+}
+
+async fn undeclared(ctx: Ctx) -> Result<(), wharf::Error> {
+    ctx.notify("tides/undeclared", json!({})).await
+}
+
+async fn seen(Args(it): Args<Seen>, State(Log(log)): State<Log>, ctx: Ctx) {
+    let unit = ctx.client().capabilities.extensions.get(TIDES).unwrap_or_default();
+    log.send(format!("{} {}", it.by, unit["unit"].as_str().unwrap_or("none"))).unwrap();
+}
+
+fn tides() -> ProtocolExtension {
+    ProtocolExtension::new(TIDES)
+        .method("tides/now", now)
+        .method("tides/wrong", undeclared)
+        .notification("tides/measuring")
+        .notification("tides/turned")
+        .on_notification("tides/seen", seen)
+}
+
+fn server() -> (Endpoint, mpsc::UnboundedReceiver<String>) {
+    let (log, heard) = mpsc::unbounded_channel();
+    let server = Server::new("harbour", "1.0.0").state(Log(log)).extension(tides());
+    (server.build().unwrap(), heard)
+}
+
+/// A client that declares the extension, and the notifications that it receives.
+fn tidal() -> (ClientHandlerBuilder, mpsc::UnboundedReceiver<Value>) {
+    let (log, heard) = mpsc::unbounded_channel();
+    let turned = log.clone();
+    let tides = ClientExtension::new(TIDES)
+        .setting("unit", "foot")
+        .on_notification("tides/measuring", move |it: Value| log.send(it).unwrap())
+        .on_notification("tides/turned", move |it: Value| turned.send(it).unwrap())
+        .notification("tides/seen")
+        .notification("tides/unknown");
+    (ClientHandlerBuilder::new().extension(tides), heard)
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Route {
+    /// Without bytes.
+    Local,
+    Memory(Era),
+    Tcp(Era),
+    Http(Era),
+    WebSocket(Era),
+}
+
+const ROUTES: [Route; 9] = [
+    Route::Local,
+    Route::Memory(Era::Modern),
+    Route::Memory(Era::Legacy),
+    Route::Tcp(Era::Modern),
+    Route::Tcp(Era::Legacy),
+    Route::Http(Era::Modern),
+    Route::Http(Era::Legacy),
+    Route::WebSocket(Era::Modern),
+    Route::WebSocket(Era::Legacy),
+];
+
+impl Route {
+    async fn target(self, endpoint: &Endpoint) -> Target {
+        let served = endpoint.clone();
+        match self {
+            Route::Local | Route::Memory(_) => endpoint.into(),
+            Route::Tcp(_) => {
+                let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+                let address = listener.local_addr().unwrap();
+                tokio::spawn(async move { served.serve_listener(listener).await });
+                format!("tcp://{address}").into()
+            }
+            Route::Http(_) | Route::WebSocket(_) => {
+                let listener = Endpoint::listen_http("127.0.0.1:0").await.unwrap();
+                let address = listener.local_addr().unwrap();
+                tokio::spawn(async move { served.serve_http_on(listener).await });
+                let scheme = if matches!(self, Route::Http(_)) { "http" } else { "ws" };
+                format!("{scheme}://{address}/mcp").into()
+            }
+        }
+    }
+
+    fn builder(self) -> ClientBuilder {
+        match self {
+            Route::Local => Client::builder(),
+            Route::Memory(era) | Route::Tcp(era) | Route::Http(era) | Route::WebSocket(era) => {
+                Client::builder().era(era)
+            }
+        }
+    }
+
+    async fn connect(self, endpoint: &Endpoint, handler: ClientHandlerBuilder) -> Client {
+        println!("{self:?}");
+        let builder = self.builder().handler(handler);
+        in_time(builder.connect(self.target(endpoint).await)).await.unwrap()
+    }
+}
+
+async fn in_time<T>(future: impl IntoFuture<Output = T>) -> T {
+    timeout(PATIENCE, future.into_future()).await.expect("patience")
+}
+
+#[tokio::test]
+async fn a_handler_notifies_the_client_of_its_call() {
+    for route in ROUTES {
+        let (endpoint, _heard) = server();
+        let (handler, mut received) = tidal();
+        let client = route.connect(&endpoint, handler).await;
+        assert!(client.capabilities().extensions.contains_key(TIDES));
+        let tide: Value = in_time(client.request_as("tides/now", ())).await.unwrap();
+        assert_eq!(tide["height"], 3);
+        assert_eq!(in_time(received.recv()).await.unwrap(), json!({"buoy": 7}));
+        let error = in_time(client.request_as::<Value>("tides/wrong", ())).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InternalError);
+    }
+}
+
+#[tokio::test]
+async fn subscribers_are_notified_outside_of_calls() {
+    for route in ROUTES {
+        let (endpoint, _heard) = server();
+        let (handler, mut received) = tidal();
+        let client = route.connect(&endpoint, handler).await;
+        let mut listen = in_time(client.listen(SubscriptionFilter::default())).await.unwrap();
+        let listening = tokio::spawn(async move { while listen.next().await.is_some() {} });
+        // A legacy session opens its stream in the background: only later notifications are certain to arrive.
+        let first = json!({"height": 0});
+        endpoint.registry().notify("tides/turned", &first).unwrap();
+        while timeout(Duration::from_millis(50), received.recv()).await.is_err() {
+            endpoint.registry().notify("tides/turned", &first).unwrap();
+        }
+        for height in 1..3 {
+            let turned = json!({"height": height});
+            endpoint.registry().notify("tides/turned", &turned).unwrap();
+            let mut last = first.clone();
+            while last == first {
+                last = in_time(received.recv()).await.unwrap();
+            }
+            assert_eq!(last, turned);
+        }
+        let error = endpoint.registry().notify("tides/undeclared", ()).unwrap_err();
+        assert!(error.message.contains("tides/undeclared"), "{error}");
+        assert!(endpoint.registry().notify("tides/turned", [1]).is_err());
+        listening.abort();
+    }
+}
+
+#[tokio::test]
+async fn a_client_without_the_extension_receives_nothing() {
+    for route in ROUTES {
+        let (endpoint, _heard) = server();
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let log = lines.clone();
+        let mut builder = route.builder();
+        if route != Route::Local {
+            builder = builder.trace(move |event| {
+                if let TraceEvent::Received(message) = event {
+                    log.lock().unwrap().push(String::from_utf8_lossy(message).into_owned());
+                }
+            });
+        }
+        let other = ClientExtension::new("com.example/winds")
+            .on_notification("tides/measuring", |_: Value| panic!("of another extension"));
+        let builder = builder.handler(ClientHandlerBuilder::new().extension(other));
+        let client = in_time(builder.connect(route.target(&endpoint).await)).await.unwrap();
+        let listen = in_time(client.listen(SubscriptionFilter::default())).await.unwrap();
+        endpoint.registry().notify("tides/turned", json!({"height": 1})).unwrap();
+        for _ in 0..2 {
+            let _: Value = in_time(client.request_as("tides/now", ())).await.unwrap();
+        }
+        drop(listen);
+        let lines = lines.lock().unwrap();
+        assert!(!lines.iter().any(|line| line.contains("tides/measuring")), "{lines:?}");
+        assert!(!lines.iter().any(|line| line.contains("tides/turned")), "{lines:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_client_notifies_the_server() {
+    for route in ROUTES {
+        let (endpoint, mut heard) = server();
+        let (handler, _received) = tidal();
+        let client = route.connect(&endpoint, handler).await;
+        in_time(client.notify("tides/seen", args! { by: "bob" })).await.unwrap();
+        // In process, a notification does not introduce its client.
+        let unit = if route == Route::Local { "none" } else { "foot" };
+        assert_eq!(in_time(heard.recv()).await.unwrap(), format!("bob {unit}"));
+        // The name of a notification is no method, and the other way round.
+        let error = in_time(client.request_as::<Value>("tides/seen", args! { by: "bob" })).await;
+        assert_eq!(error.unwrap_err().kind(), ErrorKind::MethodNotFound);
+        // Nobody handles it, and nobody is told.
+        in_time(client.notify("tides/unknown", args! {})).await.unwrap();
+        let error = in_time(client.notify("tides/undeclared", args! {})).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::CapabilityNotSupported);
+    }
+}
+
+#[tokio::test]
+async fn a_client_sends_nothing_to_a_server_without_the_extension() {
+    for route in ROUTES {
+        let (log, mut heard) = mpsc::unbounded_channel();
+        let other = ProtocolExtension::new("com.example/winds").on_notification("tides/seen", seen);
+        let server = Server::new("desert", "1.0.0").state(Log(log)).extension(other);
+        let endpoint = server.build().unwrap();
+        let client = route.connect(&endpoint, tidal().0).await;
+        let error = in_time(client.notify("tides/seen", args! { by: "bob" })).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::CapabilityNotSupported);
+        assert!(error.message().contains(TIDES), "{error}");
+        drop((client, endpoint));
+        assert!(heard.try_recv().is_err());
+    }
+}
+
+#[tokio::test]
+async fn a_proxy_forwards_what_its_client_declares() {
+    let eras = [Era::Modern, Era::Legacy];
+    for (front, back) in eras.iter().flat_map(|front| eras.map(|back| (*front, back))) {
+        println!("{front:?} {back:?}");
+        let (endpoint, mut heard) = server();
+        let upstream = Route::Tcp(back).connect(&endpoint, tidal().0).await;
+        let proxy = Server::from(upstream).forward_custom_methods(true).build().unwrap();
+        let (handler, mut received) = tidal();
+        let client = Route::Http(front).connect(&proxy, handler).await;
+        let _: Value = in_time(client.request_as("tides/now", ())).await.unwrap();
+        assert_eq!(in_time(received.recv()).await.unwrap(), json!({"buoy": 7}));
+        in_time(client.notify("tides/seen", args! { by: "eve" })).await.unwrap();
+        assert_eq!(in_time(heard.recv()).await.unwrap(), "eve foot");
+        let mut listen = in_time(client.listen(SubscriptionFilter::default())).await.unwrap();
+        let listening = tokio::spawn(async move { while listen.next().await.is_some() {} });
+        while timeout(Duration::from_millis(50), received.recv()).await.is_err() {
+            endpoint.registry().notify("tides/turned", json!({"height": 1})).unwrap();
+        }
+        listening.abort();
+        let without = Route::Http(front).connect(&proxy, ClientHandlerBuilder::new()).await;
+        let _: Value = in_time(without.request_as("tides/now", ())).await.unwrap();
+    }
+}
+
+#[test]
+fn names_are_checked_when_the_server_is_built() {
+    for (name, problem) in [
+        ("notifications/progress", "not one of the protocol"),
+        ("tools/call", "not one of the protocol"),
+        ("turned", "a namespace"),
+        ("tides/ turned", "a namespace"),
+        ("tides/turned", "declared twice"),
+    ] {
+        let tides = tides().notification(name);
+        let error = Server::new("harbour", "1").extension(tides).build().unwrap_err().to_string();
+        assert!(error.contains(problem) && error.contains(name), "{error}");
+    }
+    for name in ["notifications/progress", "seen", "tides/now"] {
+        let tides = tides().on_notification(name, async || ());
+        let error = Server::new("harbour", "1").extension(tides).build().unwrap_err().to_string();
+        assert!(error.contains(name), "{error}");
+    }
+}

@@ -1,0 +1,11 @@
+//! Hostile servers: the client limits its memory, reports the error and does not hang.
+
+mod era_detection;
+mod lists;
+mod memory_amplification;
+mod redirects;
+mod schemas;
+mod scripted_server;
+mod silent_servers;
+mod tasks;
+mod unbounded_messages;

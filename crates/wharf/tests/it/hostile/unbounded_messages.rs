@@ -1,0 +1,117 @@
+//! Messages of unbounded length (RUSTSEC-2026-0462, CVE-2026-53937, CVE-2026-63119, CVE-2026-53965).
+
+use wharf::client::ClientLimits;
+
+use crate::hostile::scripted_server::{
+    Action, ScriptedServer, builder, default_http_reply, default_line_reply, in_time,
+};
+
+const CHUNK: usize = 64 << 10;
+
+fn limits() -> ClientLimits {
+    ClientLimits::default().message(1 << 20)
+}
+
+/// How much memory this process holds, in bytes.
+pub fn held() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<usize>().ok());
+    kilobytes.unwrap_or_default() << 10
+}
+
+async fn is_refused(server: ScriptedServer, url: String) {
+    let before = held();
+    let client = in_time(builder().limits(limits()).connect(url)).await.unwrap();
+    let error = in_time(client.call("t", ())).await.unwrap_err();
+    assert!(error.kind().is_content_too_large(), "{error:?}");
+    assert!(error.message().contains("1048576") || error.message().contains("1 MiB"), "{error}");
+    let grown = held().saturating_sub(before);
+    assert!(grown < 64 << 20, "grew by {grown} bytes");
+    drop(server);
+}
+
+/// An HTTP server that answers a call with `head`, and then `piece` for ever.
+async fn is_refused_over_http(head: String, piece: String) {
+    let server = ScriptedServer::http(move |asked| match asked.method() {
+        "tools/call" => Action::Repeat(head.clone().into_bytes(), piece.clone().into_bytes()),
+        _ => default_http_reply(asked),
+    });
+    let server = server.await;
+    let url = server.url();
+    is_refused(server, url).await;
+}
+
+fn head(media: &str, length: &str) -> String {
+    format!("HTTP/1.1 200 OK\r\ncontent-type: {media}\r\n{length}\r\n\r\n")
+}
+
+fn chunk(piece: &str) -> String {
+    format!("{:x}\r\n{piece}\r\n", piece.len())
+}
+
+const CHUNKED: &str = "transfer-encoding: chunked";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_line_without_end() {
+    let server = ScriptedServer::lines(|asked| match asked.method() {
+        "tools/call" => Action::Repeat(b"{\"jsonrpc\":\"".to_vec(), vec![b'x'; CHUNK]),
+        _ => default_line_reply(asked),
+    });
+    let server = server.await;
+    let url = server.lines_url();
+    is_refused(server, url).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_without_end() {
+    let head = head("application/json", CHUNKED);
+    is_refused_over_http(head, chunk(&"x".repeat(CHUNK))).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_whose_length_is_a_threat() {
+    let head = head("application/json", &format!("content-length: {}", u64::MAX / 4));
+    is_refused_over_http(head, "x".repeat(CHUNK)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_event_without_end() {
+    for piece in [format!("data: {}\n", "x".repeat(CHUNK - 7)), "x".repeat(CHUNK)] {
+        is_refused_over_http(head("text/event-stream", CHUNKED), chunk(&piece)).await;
+    }
+}
+
+/// Progress is a sign of life, but no call lives for ever on it.
+#[tokio::test(flavor = "multi_thread")]
+async fn progress_without_end() {
+    let server = ScriptedServer::lines(|asked| match asked.method() {
+        "tools/call" => {
+            let token = &asked.message["params"]["_meta"]["progressToken"];
+            let told = serde_json::json!({"jsonrpc": "2.0", "method": "notifications/progress",
+                "params": {"progressToken": token, "progress": 1}});
+            Action::Repeat(Vec::new(), crate::hostile::scripted_server::line(&told))
+        }
+        _ => default_line_reply(asked),
+    });
+    let server = server.await;
+    let client = in_time(builder().connect(server.lines_url())).await.unwrap();
+    let call = client.call("t", ()).on_progress(|_| ()).total(std::time::Duration::from_secs(2));
+    let error = in_time(call).await.unwrap_err();
+    assert!(error.kind().is_request_timeout(), "{error:?}");
+    assert!(held() < 1 << 30);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn headers_without_end() {
+    let server = ScriptedServer::http(|asked| match asked.method() {
+        "tools/call" => {
+            let header = format!("x-more: {}\r\n", "x".repeat(1000));
+            Action::Repeat(b"HTTP/1.1 200 OK\r\n".to_vec(), header.into_bytes())
+        }
+        _ => default_http_reply(asked),
+    });
+    let server = server.await;
+    let client = in_time(builder().connect(server.url())).await.unwrap();
+    assert!(in_time(client.call("t", ())).await.is_err());
+}

@@ -1,0 +1,47 @@
+//! Tests of the facade through its public API, in one binary. `behaviour` and `client` have harnesses of their own.
+#![allow(
+    unreachable_pub,
+    clippy::expect_used,
+    clippy::unwrap_used,
+    reason = "tests fail by panicking"
+)]
+
+#[cfg(all(feature = "auth", feature = "tls", feature = "websocket"))]
+mod advisories;
+#[cfg(all(feature = "axum", feature = "oauth-proxy"))]
+mod axum_nested;
+#[cfg(all(feature = "auth", feature = "client", feature = "http", feature = "websocket"))]
+mod client_auth;
+#[cfg(all(feature = "client", feature = "http"))]
+mod client_errors;
+#[cfg(all(feature = "axum", feature = "client"))]
+mod client_response_retry;
+#[cfg(feature = "client")]
+mod client_targets;
+#[cfg(all(feature = "client", feature = "http", feature = "websocket"))]
+mod client_tasks;
+#[cfg(feature = "http")]
+mod cluster;
+mod custom_methods;
+#[cfg(all(feature = "client", feature = "http", feature = "websocket"))]
+mod custom_notifications;
+#[cfg(all(feature = "http", feature = "redis", feature = "sqlite"))]
+mod encrypted_store;
+mod golden;
+mod golden_server;
+mod handler_errors;
+#[cfg(all(feature = "client", feature = "http", feature = "websocket"))]
+mod hostile;
+#[cfg(feature = "http")]
+mod http;
+#[cfg(feature = "client")]
+mod in_process;
+#[cfg(feature = "http")]
+mod late_get_stream;
+mod macros;
+mod method_availability;
+#[cfg(feature = "metrics")]
+mod metrics;
+#[cfg(all(feature = "client", feature = "oauth-proxy"))]
+mod oauth_proxy;
+mod single_message;

@@ -1,0 +1,145 @@
+//! Metrics of a server at its admin listener, scraped by a real Prometheus.
+
+use std::{
+    fs,
+    net::SocketAddr,
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream},
+    time::{Instant, sleep},
+};
+use wharf::{Endpoint, Server, Tool, model::RequestExtensions};
+
+async fn server() -> (Endpoint, SocketAddr) {
+    let server = Server::new("harbour", "1.0.0").add(Tool::new("echo", async || "hello"));
+    let endpoint = server.admin(([127, 0, 0, 1], 0).into()).build().unwrap();
+    let admin = endpoint.start_admin().await.unwrap().unwrap();
+    for (id, tool) in ["echo", "echo", "nonsense"].into_iter().enumerate() {
+        let call = format!(
+            r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"{tool}"}}}}"#
+        );
+        assert!(endpoint.handle(call, RequestExtensions::new()).await.is_some());
+    }
+    (endpoint, admin)
+}
+
+/// Sends a request and returns the whole response.
+async fn get(address: SocketAddr, host: &str, path: &str, accept: &str) -> String {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nAccept: {accept}\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut response = String::new();
+    stream.read_to_string(&mut response).await.unwrap();
+    response
+}
+
+#[tokio::test]
+async fn the_admin_listener_serves_metrics_and_health() {
+    let (endpoint, admin) = server().await;
+    let host = admin.to_string();
+    let metrics = get(admin, &host, "/metrics", "*/*").await;
+    assert!(metrics.starts_with("HTTP/1.1 200 OK\r\n"), "{metrics}");
+    assert!(metrics.contains("content-type: text/plain; version=0.0.4; charset=utf-8\r\n"));
+    let count = "mcp_server_operation_duration_seconds_count{mcp_method_name=\"tools/call\",gen_ai_tool_name=";
+    for (tool, number) in [("echo", 2), ("_other", 1)] {
+        let line = |it: &&str| it.starts_with(&format!("{count}\"{tool}\""));
+        let line = metrics.lines().find(line).unwrap_or_else(|| panic!("{tool}: {metrics}"));
+        assert!(line.ends_with(&format!(" {number}")), "{line}");
+    }
+    let open = get(admin, &host, "/metrics", "application/openmetrics-text; version=1.0.0").await;
+    assert!(open.contains("content-type: application/openmetrics-text; version=1.0.0"), "{open}");
+    assert!(open.ends_with("# EOF\n"));
+    for path in ["/live", "/healthz"] {
+        assert!(get(admin, &host, path, "*/*").await.ends_with(r#"{"status":"ok"}"#));
+    }
+    for path in ["/ready", "/readyz"] {
+        let ready = get(admin, &host, path, "*/*").await;
+        let body = ready.split_once("\r\n\r\n").unwrap().1;
+        let body: serde_json::Value = serde_json::from_str(body).unwrap();
+        let checks = serde_json::json!({"running": true, "file_descriptors": true});
+        assert_eq!(body, serde_json::json!({"status": "ok", "checks": checks}));
+    }
+    assert!(get(admin, &host, "/mcp", "*/*").await.starts_with("HTTP/1.1 404"));
+    let rebound = get(admin, "evil.example", "/metrics", "*/*").await;
+    assert!(rebound.starts_with("HTTP/1.1 403"), "{rebound}");
+    endpoint.shutdown();
+    let stopping = get(admin, &host, "/ready", "*/*").await;
+    assert!(stopping.starts_with("HTTP/1.1 503"), "{stopping}");
+    assert!(stopping.contains(r#""running":false"#), "{stopping}");
+}
+
+/// Prometheus that scrapes one target; stopped and removed on drop.
+struct Prometheus {
+    process: Child,
+    directory: PathBuf,
+    address: SocketAddr,
+}
+
+impl Prometheus {
+    async fn start(target: SocketAddr) -> Self {
+        let directory =
+            std::env::temp_dir().join(format!("wharf-prometheus-{}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        let configuration = format!(
+            "global: {{scrape_interval: 1s}}\nscrape_configs:\n  - job_name: wharf\n    static_configs: [{{targets: ['{target}']}}]\n"
+        );
+        let file = directory.join("prometheus.yml");
+        fs::write(&file, configuration).unwrap();
+        // The port is free again when Prometheus starts.
+        let address = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+        let process = Command::new("prometheus")
+            .arg(format!("--config.file={}", file.display()))
+            .arg(format!("--storage.tsdb.path={}", directory.join("data").display()))
+            .arg(format!("--web.listen-address={address}"))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap_or_else(|why| {
+                panic!("cannot start prometheus ({why}): run `cargo xtask prometheus`")
+            });
+        Prometheus { process, directory, address }
+    }
+
+    async fn query(&self, query: &str) -> String {
+        let Ok(mut stream) = TcpStream::connect(self.address).await else { return String::new() };
+        let request = format!(
+            "GET /api/v1/query?query={query} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n",
+            self.address
+        );
+        let mut response = Vec::new();
+        if stream.write_all(request.as_bytes()).await.is_ok() {
+            let _ = stream.read_to_end(&mut response).await;
+        }
+        String::from_utf8_lossy(&response).into_owned()
+    }
+}
+
+impl Drop for Prometheus {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        let _ = fs::remove_dir_all(&self.directory);
+    }
+}
+
+#[tokio::test]
+async fn a_real_prometheus_scrapes_the_server() {
+    let (_endpoint, admin) = server().await;
+    let prometheus = Prometheus::start(admin).await;
+    let query = "mcp_server_operation_duration_seconds_count%7Bgen_ai_tool_name%3D%22echo%22%7D";
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        let answer = prometheus.query(query).await;
+        if answer.contains(r#""status":"success""#) && answer.contains(r#","2"]"#) {
+            assert!(answer.contains(r#""mcp_method_name":"tools/call""#), "{answer}");
+            break;
+        }
+        assert!(Instant::now() < deadline, "Prometheus has no sample: {answer}");
+        sleep(Duration::from_millis(200)).await;
+    }
+}
