@@ -16,11 +16,12 @@ use wharf::{
     tasks::TaskMode,
 };
 
+use wharf_testbed::fake_issuer::{ISSUER, Issuer, METADATA, SERVER, good, now};
+
 use crate::advisories::{
     dns_rebinding::{EntryPoint, entry_points, websocket},
     harness::Harness,
     http_client::{self, HttpClient, LEGACY},
-    issuer::{ISSUER, Issuer, METADATA, SERVER, good, now},
     raw_http,
     web::{Events, whole},
 };

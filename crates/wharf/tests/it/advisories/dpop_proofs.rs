@@ -5,10 +5,11 @@ use hyper::body::Incoming;
 use serde_json::{Value, json};
 use wharf::auth::server::Dpop;
 
+use wharf_testbed::fake_issuer::{Issuer, METADATA, Prover};
+
 use crate::advisories::{
     harness::Harness,
     http_client::{self, HttpClient, LEGACY},
-    issuer::{Issuer, METADATA, Prover},
     web::{AnyBody, Events},
 };
 

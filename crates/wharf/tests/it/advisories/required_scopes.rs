@@ -3,10 +3,11 @@
 use serde_json::{Value, json};
 use wharf::{Prompt, Resource, Server, Tool};
 
+use wharf_testbed::fake_issuer::{Issuer, METADATA};
+
 use crate::advisories::{
     harness::Harness,
     http_client::{self, HttpClient, LEGACY},
-    issuer::{Issuer, METADATA},
 };
 
 fn offers(server: Server) -> Server {

@@ -25,10 +25,11 @@ use wharf::{
     server::Limits,
 };
 
+use wharf_testbed::fake_issuer::{Issuer, METADATA};
+
 use crate::advisories::{
     harness::{Harness, PATIENCE},
     http_client::{self, HttpClient},
-    issuer::{Issuer, METADATA},
     raw_http,
     web::AnyBody,
 };

@@ -8,11 +8,12 @@ use wharf::{
     server::{CallLimits, Limits},
 };
 
+use wharf_testbed::fake_issuer::{Issuer, METADATA};
+
 use crate::advisories::{
     attacked_server::{EventCounter, gated},
     harness::{Harness, PATIENCE},
     http_client::{self, HttpClient, LEGACY, MODERN},
-    issuer::{Issuer, METADATA},
     web::Events,
 };
 

@@ -5,7 +5,7 @@ mod lists;
 mod memory_amplification;
 mod redirects;
 mod schemas;
-mod scripted_server;
+pub(crate) mod scripted_server;
 mod silent_servers;
 mod tasks;
 mod unbounded_messages;

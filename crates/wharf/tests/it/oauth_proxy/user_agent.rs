@@ -12,7 +12,9 @@ use wharf::{
     model::BoxFuture,
 };
 
-use crate::oauth_proxy::{idp::Idp, pages};
+use wharf_testbed::fake_idp::Idp;
+
+use crate::oauth_proxy::pages;
 
 pub(crate) struct TestUserAgent {
     idp: Idp,
