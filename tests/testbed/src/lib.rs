@@ -3,6 +3,7 @@
 #![allow(
     missing_docs,
     clippy::expect_used,
+    clippy::new_without_default,
     clippy::unwrap_used,
     reason = "support code of tests, which fail by panicking"
 )]

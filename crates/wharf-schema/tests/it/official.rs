@@ -11,8 +11,6 @@ use std::{
 use serde_json::{Map, Value, json};
 use wharf_schema::validate::{MAX_STEPS, Schema};
 
-#[allow(dead_code)]
-
 const DRAFTS: [(&str, &str); 5] = [
     ("draft2020-12", "https://json-schema.org/draft/2020-12/schema"),
     ("draft2019-09", "https://json-schema.org/draft/2019-09/schema"),

@@ -2,7 +2,6 @@
 //!
 //! Needs Node, which `cargo xtask foreign` finds or installs.
 
-#[allow(dead_code)]
 #[path = "../../src/validate/pattern/property.rs"]
 mod property;
 

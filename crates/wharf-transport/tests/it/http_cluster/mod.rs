@@ -1,5 +1,6 @@
 //! Legacy sessions that three servers share behind a load balancer without affinity. The tests of a
 //! single server run here as well, with each request sent to another server.
+#![allow(clippy::duplicate_mod, reason = "the tests of one server run here with three")]
 
 #[path = "../http_session/access.rs"]
 mod access;
