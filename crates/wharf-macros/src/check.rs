@@ -1,8 +1,10 @@
-//! Validates the function's signature and the resource URI before code is generated.
-use syn::{Safety, Signature};
+//! Validates the function's signature, its parameters and the resource URI before code is generated.
+use quote::ToTokens;
+use syn::{GenericArgument, PathArguments, PathSegment, Safety, Signature, Type};
 
 use crate::errors::CompileErrors;
 use crate::options::{self, AttributeOptions};
+use crate::parameter_types::last_segment;
 use crate::parameters::HandlerParameter;
 use crate::{AttributeKind, template};
 
@@ -42,6 +44,57 @@ pub(crate) fn signature(
     if let (Some(cheap), Some(_)) = (&options.cheap, &signature.asyncness) {
         errors.at(cheap, "an `async fn` runs in place anyway: `cheap` is for a plain `fn`");
     }
+}
+
+/// Checks that an argument type is owned and concrete, because arguments are decoded into values.
+pub(crate) fn check_owned(ty: &Type, errors: &mut CompileErrors) -> bool {
+    match ty {
+        Type::Reference(reference) => {
+            let text = match owned_type(&reference.elem) {
+                Some(owned) => format!("take `{owned}`: arguments are owned"),
+                None => "take it by value: arguments are owned".to_owned(),
+            };
+            errors.at(ty, text);
+            false
+        }
+        Type::ImplTrait(_) => {
+            errors.at(ty, "name a concrete type: clients need one schema, `impl Trait` has none");
+            false
+        }
+        Type::Array(array) => check_owned(&array.elem, errors),
+        Type::Slice(slice) => check_owned(&slice.elem, errors),
+        Type::Paren(paren) => check_owned(&paren.elem, errors),
+        Type::Group(group) => check_owned(&group.elem, errors),
+        Type::Tuple(tuple) => tuple.elems.iter().all(|elem| check_owned(elem, errors)),
+        Type::Path(path) => path.path.segments.iter().all(|segment| check_segment(segment, errors)),
+        _ => true,
+    }
+}
+
+fn check_segment(segment: &PathSegment, errors: &mut CompileErrors) -> bool {
+    let PathArguments::AngleBracketed(generics) = &segment.arguments else { return true };
+    generics.args.iter().all(|argument| match argument {
+        GenericArgument::Type(ty) => check_owned(ty, errors),
+        GenericArgument::Lifetime(lifetime) if lifetime.ident != "static" => {
+            errors.at(lifetime, "arguments are owned: use a type without a lifetime, or `'static`");
+            false
+        }
+        _ => true,
+    })
+}
+
+/// Owned type to suggest in place of a reference to `ty`.
+fn owned_type(ty: &Type) -> Option<String> {
+    if let Type::Slice(slice) = ty {
+        return Some(format!("Vec<{}>", slice.elem.to_token_stream()));
+    }
+    let name = last_segment(ty)?.ident.to_string();
+    let owned = match name.as_str() {
+        "str" => "String".to_owned(),
+        "Path" => "PathBuf".to_owned(),
+        _ => ty.to_token_stream().to_string(),
+    };
+    Some(owned)
 }
 
 /// Checks that the URI is well formed and that its variables match the function's parameters.

@@ -7,7 +7,7 @@ use syn::{Attribute, Expr, ExprLit, ExprRange, ExprUnary, FnArg, Ident, Lit, Lit
 use syn::{PatType, Path, RangeLimits, Signature, Token, Type, UnOp};
 
 use crate::errors::CompileErrors;
-use crate::{AttributeKind, docs, parameter_types};
+use crate::{AttributeKind, check, docs, parameter_types};
 
 /// A parameter of the handler, in the order of the signature.
 pub(crate) enum HandlerParameter {
@@ -105,7 +105,7 @@ fn parse_parameter(
         return Some(HandlerParameter::Extractor(parameter.ty.clone()));
     }
     let ident = argument_name(&parameter.pat, errors);
-    let owned = parameter_types::check_owned(&parameter.ty, errors);
+    let owned = check::check_owned(&parameter.ty, errors);
     let argument = ArgumentField::new(kind, ident?, &parameter.ty, &helpers, errors);
     owned.then(|| HandlerParameter::Argument(Box::new(argument)))
 }

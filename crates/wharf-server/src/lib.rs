@@ -69,7 +69,7 @@ pub use crate::{
     },
     router::{
         access::{Access, Item},
-        registry::Registry,
+        runtime_changes::Registry,
     },
     secret_file::read_private,
 };

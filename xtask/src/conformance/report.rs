@@ -42,7 +42,7 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// Returns an error if a scenario failed that does not wait for an extension.
+    /// Returns an error if a scenario failed that is not expected to.
     pub(crate) fn check(&self) -> Result<(), String> {
         match self.count(ScenarioVerdict::Failed) {
             0 => Ok(()),
@@ -92,17 +92,17 @@ impl fmt::Display for Report {
         for verdict in [ScenarioVerdict::Passed, ScenarioVerdict::Flaky, ScenarioVerdict::Failed] {
             self.failures(f, verdict)?;
         }
-        let [passed, flaky, failed, waiting] = [
+        let [passed, flaky, failed, expected] = [
             ScenarioVerdict::Passed,
             ScenarioVerdict::Flaky,
             ScenarioVerdict::Failed,
-            ScenarioVerdict::Waiting,
+            ScenarioVerdict::Expected,
         ]
         .map(|verdict| self.count(verdict));
         writeln!(
             f,
             "\n{passed} scenarios passed, {flaky} failed once and passed when run again by themselves, \
-             {failed} failed, {waiting} wait for extensions."
+             {failed} failed, {expected} failed as expected."
         )
     }
 }

@@ -6,12 +6,9 @@ use std::process::ExitStatus;
 
 use serde_json::Value;
 
+use super::expected_failures::may_fail;
 use super::suite::SuiteSide;
 use crate::files::read;
-
-/// Name prefixes of scenarios for features that Wharf does not support yet, and of one whose only check
-/// the suite always skips.
-const WAITING_SCENARIOS: [&str; 2] = ["tasks-status-notifications", "sep-2640-"];
 
 /// Statuses of a check, except informational ones.
 const STATUSES: [&str; 4] = ["SUCCESS", "FAILURE", "WARNING", "SKIPPED"];
@@ -37,7 +34,8 @@ pub(crate) enum ScenarioVerdict {
     /// Failed once and passed when run by itself.
     Flaky,
     Failed,
-    Waiting,
+    /// Did not pass, as expected (`expected_failures`).
+    Expected,
 }
 
 impl Scenario {
@@ -72,11 +70,6 @@ impl Scenario {
         self.name == LOST_NAME
     }
 
-    /// True if the scenario tests a feature that Wharf does not support yet.
-    pub(crate) fn is_waiting(&self) -> bool {
-        WAITING_SCENARIOS.iter().any(|start| self.name.starts_with(start))
-    }
-
     /// Adds a failure if the suite failed without a failed check: it also validates the client's exit code and
     /// its duration.
     pub(crate) fn with_exit(mut self, status: ExitStatus) -> Self {
@@ -94,10 +87,10 @@ impl Scenario {
     pub(crate) fn verdict(&self) -> ScenarioVerdict {
         let [_, failed, warnings, skipped] = self.counts;
         let passed = self.has_own_success && failed == 0 && warnings == 0;
-        match (passed, self.is_waiting()) {
-            (true, true) if skipped > 0 => ScenarioVerdict::Waiting,
+        match (passed, may_fail(&self.name)) {
+            (true, true) if skipped > 0 => ScenarioVerdict::Expected,
             (true, _) => ScenarioVerdict::Passed,
-            (false, true) => ScenarioVerdict::Waiting,
+            (false, true) => ScenarioVerdict::Expected,
             (false, false) => ScenarioVerdict::Failed,
         }
     }
@@ -171,8 +164,8 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn only_unsupported_extensions_wait_and_warnings_count() {
-        use ScenarioVerdict::{Failed, Passed, Waiting};
+    fn only_expected_failures_are_accepted_and_warnings_count() {
+        use ScenarioVerdict::{Expected, Failed, Passed};
         for (name, statuses, expected) in [
             ("ping", &["SUCCESS", "INFO", "SKIPPED"][..], Passed),
             ("ping", &["SUCCESS", "WARNING"], Failed),
@@ -181,10 +174,10 @@ mod tests {
             ("ping", &[], Failed),
             ("tasks-lifecycle", &["SUCCESS"], Passed),
             ("tasks-lifecycle", &["FAILURE"], Failed),
-            ("tasks-status-notifications", &["SKIPPED"], Waiting),
+            ("tasks-status-notifications", &["SKIPPED"], Expected),
             ("auth/metadata-default", &["FAILURE"], Failed),
             ("auth/metadata-default", &["SUCCESS", "WARNING"], Failed),
-            ("sep-2640-skills-directory", &["SUCCESS", "SKIPPED"], Waiting),
+            ("sep-2640-skills-directory", &["SUCCESS", "SKIPPED"], Expected),
         ] {
             let checks: Vec<_> = statuses.iter().map(|it| json!({"status": it})).collect();
             assert_eq!(Scenario::new(name, &checks).verdict(), expected, "{name} {statuses:?}");

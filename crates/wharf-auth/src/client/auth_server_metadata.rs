@@ -1,5 +1,5 @@
 //! Authorization server metadata (RFC 8414, OpenID Connect Discovery): fetches it, and checks that it names the expected
-//! issuer.
+//! issuer and announces PKCE with S256.
 
 use serde::{Deserialize, Deserializer, Serialize};
 use url::Url;
@@ -37,6 +37,20 @@ pub(super) struct AuthServerMetadata {
     pub(super) authorization_response_iss_parameter_supported: bool,
     #[serde(deserialize_with = "lenient_bool")]
     pub(super) client_id_metadata_document_supported: bool,
+}
+
+impl AuthServerMetadata {
+    /// Refuses an authorization server that does not announce PKCE with S256.
+    pub(super) fn require_s256(&self) -> Result<(), Error> {
+        let methods = self.code_challenge_methods_supported.as_deref().unwrap_or_default();
+        match methods.iter().any(|it| it == "S256") {
+            true => Ok(()),
+            false => Err(failed(format!(
+                "the authorization server {:?} does not announce PKCE with S256, which protects codes against theft: it is not used",
+                excerpt(&self.issuer)
+            ))),
+        }
+    }
 }
 
 /// Fetches the metadata of an authorization server.

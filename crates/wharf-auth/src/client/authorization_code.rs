@@ -86,12 +86,7 @@ impl AuthorizationFlow<'_> {
                 "the authorization server {issuer:?} has no authorization endpoint"
             )));
         };
-        let methods = self.auth_server.code_challenge_methods_supported.as_deref();
-        if !methods.unwrap_or_default().iter().any(|it| it == "S256") {
-            return Err(failed(format!(
-                "the authorization server {issuer:?} does not announce PKCE with S256, which protects codes against theft: it is not used"
-            )));
-        }
+        self.auth_server.require_s256()?;
         let bad = |why: &str| {
             failed(format!(
                 "the authorization endpoint of {issuer:?} is not opened ({:?}): {why}",

@@ -1,4 +1,5 @@
-//! Dynamic client registration (RFC 7591).
+//! Identity of the client at an authorization server: a configured one, a client id metadata document, or dynamic client
+//! registration (RFC 7591).
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, header::CONTENT_TYPE};
@@ -8,16 +9,92 @@ use url::Url;
 use wharf_model::{Error, excerpt};
 
 use crate::client::{
-    Registration,
+    Login, Registration,
     auth_server_metadata::AuthServerMetadata,
     failed,
+    flow::AuthorizationFlow,
+    now,
     resource_url::is_loopback,
-    token_endpoint::{error_from, exceeds_limit, lenient_seconds},
+    token_endpoint::{ClientIdentity, error_from, exceeds_limit, lenient_seconds},
 };
 use crate::fetch::Fetch;
 
+impl AuthorizationFlow<'_> {
+    /// The client's identity at the authorization server, if it is registered there.
+    pub(super) fn client_identity(&self, login: &Login) -> Option<ClientIdentity> {
+        if let Some(client) = &self.config.client {
+            return Some(client.identity(self.auth_server));
+        }
+        login.registration.as_ref().map(|it| self.registered_identity(it))
+    }
+
+    /// Returns true if the client registered dynamically, and can do so again.
+    pub(super) fn is_dynamically_registered(&self, login: &Login) -> bool {
+        // A manual registration has no method.
+        let told = login.registration.as_ref().is_some_and(|it| it.method.is_some());
+        told && self.config.client.is_none()
+    }
+
+    pub(super) fn registered_identity(&self, it: &Registration) -> ClientIdentity {
+        let (secret, method) = (it.client_secret.as_deref(), it.method.as_deref());
+        ClientIdentity::secret(&it.client_id, secret, method, self.auth_server)
+    }
+
+    /// Returns the client's identity; registers dynamically if necessary.
+    pub(super) async fn ensure_registered(
+        &self,
+        login: &mut Login,
+        redirect_uri: &str,
+    ) -> Result<ClientIdentity, Error> {
+        if let Some(client) = &self.config.client {
+            return Ok(client.identity(self.auth_server));
+        }
+        let document = self.config.document.as_ref();
+        let document = document.filter(|_| self.auth_server.client_id_metadata_document_supported);
+        let registration = match (document, &login.registration) {
+            (Some(document), _) => Registration {
+                client_id: document.clone(),
+                client_secret: None,
+                method: Some("none".into()),
+                redirect_uri: Some(redirect_uri.to_owned()),
+                expires_at: None,
+            },
+            (None, Some(known)) if is_usable(known, redirect_uri) => known.clone(),
+            (None, _) => {
+                register(self.fetch, self.auth_server, &self.config.name, redirect_uri).await?
+            }
+        };
+        let identity = self.registered_identity(&registration);
+        // Saved together with the tokens: a failed login leaves nothing in the store.
+        login.registration = Some(registration);
+        Ok(identity)
+    }
+
+    /// Removes a registration that the authorization server no longer accepts. Keeps the tokens, because
+    /// another process may have renewed them.
+    pub(super) async fn remove_registration(&self, login: &mut Login) -> Result<(), Error> {
+        let removed = login.registration.take();
+        let token_store = &self.config.token_store;
+        let is_kept = |kept: &Login| kept.registration == removed;
+        if !token_store.load(&login.key).await?.is_some_and(|it| is_kept(&it)) {
+            return Ok(());
+        }
+        let _lock = token_store.lock(&login.key).await?;
+        match token_store.load(&login.key).await?.filter(is_kept) {
+            Some(kept) => token_store.save(&Login { registration: None, ..kept }).await,
+            None => Ok(()),
+        }
+    }
+}
+
+/// Returns true if a registration is valid for this redirect URI.
+fn is_usable(known: &Registration, redirect_uri: &str) -> bool {
+    let is_same = known.redirect_uri.as_deref().is_none_or(|it| it == redirect_uri);
+    is_same && known.expires_at.is_none_or(|at| at > now() + 60)
+}
+
 /// Registers this client at the authorization server.
-pub(super) async fn register(
+async fn register(
     fetch: &Fetch,
     auth_server: &AuthServerMetadata,
     name: &str,

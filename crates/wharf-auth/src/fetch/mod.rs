@@ -1,6 +1,7 @@
 //! HTTP requests to URLs that a remote party chose, with protection against SSRF: private addresses are
 //! rejected, and time, size and redirects are bounded.
 
+mod allowed_addresses;
 mod error;
 mod request;
 mod target_url;
@@ -16,7 +17,7 @@ use http_body_util::Full;
 use tokio::time::timeout;
 use url::form_urlencoded;
 pub use wharf_connect::{AddressClass, Resolve, address_class};
-use wharf_connect::{AddressPolicy, HostConnector, ProxySettings, TlsIdentity};
+use wharf_connect::{HostConnector, ProxySettings, TlsIdentity};
 
 use crate::fetch::target_url::TargetUrl;
 pub use crate::fetch::{error::FetchError, request::FetchResponse};
@@ -72,34 +73,10 @@ impl Fetch {
     pub fn new() -> Fetch {
         let limits = FetchLimits { body: MAX_BODY_BYTES, timeout: DEFAULT_TIMEOUT };
         let connector = HostConnector::new()
-            .addresses(AddressPolicy::PUBLIC.loopback(true))
+            .addresses(allowed_addresses::default_policy())
             .protocols(&[b"http/1.1"])
             .timeout(limits.timeout);
         Fetch { connector, limits }
-    }
-
-    /// A copy that rejects loopback as well: for URLs that a remote party supplied.
-    #[must_use]
-    pub fn public_only(&self) -> Fetch {
-        self.clone().with_policy(|policy| policy.loopback(false))
-    }
-
-    /// Allows private addresses too, for example for an identity provider inside a company's network.
-    #[must_use]
-    pub fn allow_private(self) -> Fetch {
-        self.with_policy(|policy| policy.private(true))
-    }
-
-    fn with_policy(mut self, change: impl FnOnce(AddressPolicy) -> AddressPolicy) -> Fetch {
-        let policy = change(self.connector.address_policy());
-        self.connector = self.connector.addresses(policy);
-        self
-    }
-
-    /// Returns true if private addresses are allowed.
-    #[cfg(feature = "client")]
-    pub(crate) fn allows_private(&self) -> bool {
-        self.connector.address_policy().allows_private()
     }
 
     /// Trusts the certificates in `pem` in addition to the system's.
@@ -209,13 +186,6 @@ impl Fetch {
         headers.insert(CONTENT_TYPE, kind);
         let form = form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
         self.send(Method::POST, url, headers, form.into()).await
-    }
-
-    /// Checks that `url` may be reached: for pages that a browser opens.
-    #[cfg(feature = "client")]
-    pub(crate) async fn check_reachable(&self, url: &str) -> Result<(), FetchError> {
-        let target = TargetUrl::parse(url)?;
-        Ok(self.connector.check(&target.origin).await?)
     }
 
     async fn send(

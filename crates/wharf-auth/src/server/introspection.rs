@@ -20,9 +20,9 @@ use crate::server::{
     authenticate::TokenAuthenticator,
     builder_macros::{download_setter, verifier_builder},
     claim_checks::{has_audience, is_access_token_use, validate_times},
-    claims_mapping::ClaimsMapping,
     fair_slots::FairSlots,
     issuer_requests::Download,
+    principal_from_claims::ClaimsMapping,
     resource_metadata::ResourceMetadata,
     verified_token::{
         SubmittedToken, TokenRejection, TokenVerification, TokenVerifier, VerificationResult, now,

@@ -7,7 +7,8 @@ use url::Url;
 use wharf_model::{AuthRejection, Error, Principal};
 
 use crate::server::{
-    challenge::ChallengeBuilder, claims_mapping::ClaimsMapping, credentials::AuthScheme, dpop::Dpop,
+    challenge::ChallengeBuilder, credentials::AuthScheme, dpop::Dpop,
+    principal_from_claims::ClaimsMapping,
 };
 
 /// Well-known path of the metadata.

@@ -1,4 +1,4 @@
-//! Sends the user at the terminal to an authorization server.
+//! Browser login of the user at the terminal: decides whether to start one, and reports its steps.
 
 use std::sync::{
     Arc,
@@ -9,15 +9,16 @@ use serde_json::json;
 use wharf::{
     Error, ErrorKind,
     auth::client::{
-        AuthorizationRequest, UserAgent, UserAgentSession,
+        Auth, AuthorizationRequest, UserAgent, UserAgentSession,
         browser::{Browser, Notice},
     },
     model::BoxFuture,
 };
 
 use crate::{
+    context::Context,
     server_requests::TerminalPrompts,
-    terminal::{StderrOutput, clean_line, clean_url},
+    terminal::{StderrOutput, clean_line, clean_url, is_interactive},
 };
 
 /// Prompt for a user whose browser runs on another machine.
@@ -71,6 +72,21 @@ impl UserAgent for TerminalUser {
             browser.prepare(last.as_deref()).await
         })
     }
+}
+
+/// Authorization for the server that the user calls `name`, by a login in a browser. A login that a call needs starts
+/// only at a terminal, where the user is asked first.
+pub(crate) fn browser_login(context: &Context, name: &str, again: bool) -> Auth {
+    // With JSON output or a pipe, the user did not agree to a browser.
+    let asks = is_interactive() && context.out.is_terminal() && !context.out.is_json();
+    let browser = browser(&context.screen);
+    if !asks {
+        return Auth::code(browser).unattended();
+    }
+    let (questions, server) = (context.questions.clone(), name.to_owned());
+    let browser = with_paste(browser, &questions, false);
+    let again = Arc::new(AtomicBool::new(again));
+    Auth::code(TerminalUser::new(browser, LoginConsent::Asked { questions, server, again }))
 }
 
 /// Browser that reports its steps on `screen`.

@@ -1,17 +1,11 @@
 //! Selects the authorization of a command for a server.
 
-use std::sync::{Arc, atomic::AtomicBool};
-
 use wharf::auth::client::{Auth, FileTokenStore, Login, server_key};
 
 use crate::auth::{
-    fetch,
-    interactive::{LoginConsent, TerminalUser, browser, with_paste},
-    login::AS_PROGRAM,
-    status::logins,
-    token_store,
+    fetch, interactive::browser_login, login::AS_PROGRAM, status::logins, token_store,
 };
-use crate::{context::Context, error::CliError, terminal::is_interactive};
+use crate::{context::Context, error::CliError};
 
 /// Authorization for the server at `url`; `None` if the URL supports no login, or the user sends an
 /// `Authorization` header.
@@ -32,17 +26,7 @@ pub(crate) async fn auth_for(
     if let Some(auth) = logins.iter().find_map(as_program) {
         return Ok(Some(auth.token_store(token_store).fetch(fetch)));
     }
-    // With JSON output or a pipe, the user did not agree to a browser.
-    let asks = is_interactive() && context.out.is_terminal() && !context.out.is_json();
-    let browser = browser(&context.screen);
-    let auth = if asks {
-        let (questions, server) = (context.questions.clone(), name.to_owned());
-        let browser = with_paste(browser, &questions, false);
-        let again = Arc::new(AtomicBool::new(!logins.is_empty()));
-        Auth::code(TerminalUser::new(browser, LoginConsent::Asked { questions, server, again }))
-    } else {
-        Auth::code(browser).unattended()
-    };
+    let auth = browser_login(context, name, !logins.is_empty());
     Ok(Some(auth.name("Wharf").token_store(token_store).fetch(fetch)))
 }
 

@@ -2,11 +2,11 @@
 
 mod content;
 mod lists;
+mod output_format;
 mod save;
-mod stdout;
 mod task;
 
-pub(crate) use crate::show::stdout::ResultOutput;
+pub(crate) use crate::show::output_format::ResultOutput;
 pub(crate) use content::{prompt_lines, read_lines, result_lines};
 pub(crate) use lists::{Lists, is_destructive, wrapped};
 pub(crate) use save::{blobs_of_read, blobs_of_tool, save};

@@ -1,4 +1,4 @@
-//! Call in flight: its events and deadlines.
+//! Call in flight: its events. Its deadlines: `call_clock`.
 
 use std::{
     any::Any,
@@ -6,13 +6,14 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
     task::{Context, Poll},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use crate::{
     BoxFuture, CallOutcome, ClientObservation, ClientRequest, ClientRequestId, Deadlines, Error,
     ErrorKind, FailureOrigin, Message, Method, Notification, Outbox, Outcome, Request,
     ResponseSender, Service, TimeoutKind, Timer, ToolResult,
+    call::call_clock::CallClock,
     observe::active::{ObservedCall, panic_text},
 };
 
@@ -52,70 +53,6 @@ pub struct ActiveCall {
 enum TimeoutReport {
     Model,
     Caller,
-}
-
-struct CallClock {
-    deadlines: Deadlines,
-    created: Instant,
-    /// Start of the time that counts.
-    started: Instant,
-    last_activity: Instant,
-    /// Set while a client request is open: this time does not count for the handler.
-    waiting_for_client: Option<Instant>,
-    alarm: Option<BoxFuture<()>>,
-}
-
-impl CallClock {
-    fn new(deadlines: Deadlines, now: Instant) -> Self {
-        let (created, started, last_activity) = (now, now, now);
-        CallClock {
-            deadlines,
-            created,
-            started,
-            last_activity,
-            waiting_for_client: None,
-            alarm: None,
-        }
-    }
-
-    /// Updates the clock after activity of the call.
-    fn update(
-        &mut self,
-        deadlines: Deadlines,
-        touched: bool,
-        waiting_for_client: bool,
-        now: Instant,
-    ) {
-        if touched {
-            self.last_activity = now;
-        }
-        match self.waiting_for_client {
-            None if waiting_for_client => (self.waiting_for_client, self.alarm) = (Some(now), None),
-            Some(since) if !waiting_for_client => {
-                self.started += now.saturating_duration_since(since);
-                (self.last_activity, self.waiting_for_client, self.alarm) = (now, None, None);
-            }
-            _ => {}
-        }
-        if self.deadlines != deadlines {
-            // A call that had to queue gets its full time from now on.
-            (self.deadlines, self.alarm) = (deadlines, None);
-            (self.started, self.last_activity) = (now, now);
-        }
-    }
-
-    /// Returns the time of the next timeout. An open client request stops the clock, but no call exceeds
-    /// `limit`.
-    fn end(&self, limit: Option<Duration>) -> Option<Instant> {
-        let Deadlines { idle, total } = self.deadlines;
-        let own = |limit| self.waiting_for_client.is_none().then_some(limit).flatten();
-        let ends = [
-            own(idle).and_then(|idle| self.last_activity.checked_add(idle)),
-            own(total).and_then(|total| self.started.checked_add(total)),
-            limit.zip(total).and_then(|(limit, total)| self.created.checked_add(limit.max(total))),
-        ];
-        ends.into_iter().flatten().min()
-    }
 }
 
 impl ActiveCall {

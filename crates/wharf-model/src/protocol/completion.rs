@@ -9,9 +9,6 @@ use serde_json::{Value, json};
 use crate::builders::{meta_setter, or_default, setters};
 use crate::{LazyJson, Meta, UnknownFields};
 
-/// Maximum number of values in a result.
-const MAX_VALUES: usize = 100;
-
 /// Parameters of `completion/complete`: the argument to complete, and the value typed so far.
 ///
 /// A completion function takes it, and returns the values that match:
@@ -193,11 +190,14 @@ pub struct Completion {
 }
 
 impl Completion {
+    /// Maximum number of values in a result.
+    pub const MAX_VALUES: usize = 100;
+
     /// Creates a completion of the first 100 of these values, with their total number.
     pub fn new(values: impl IntoIterator<Item: Into<String>>) -> Self {
         let mut values: Vec<String> = values.into_iter().map(Into::into).collect();
         let total = values.len();
-        values.truncate(MAX_VALUES);
+        values.truncate(Self::MAX_VALUES);
         let (has_more, total) = (Some(total > values.len()), u64::try_from(total).ok());
         Self { values, total, has_more, meta: None, extra: UnknownFields::default() }
     }

@@ -9,6 +9,7 @@ use crate::handler::{
     extract::{Declaration, Extract, Incoming},
     tool_error::IntoToolError,
 };
+use crate::router::complete::{cut_values, max_values};
 
 /// Type that a completion function can return.
 #[diagnostic::on_unimplemented(
@@ -110,22 +111,18 @@ where
 }
 
 pub(crate) struct CompletionConverter {
-    most: usize,
+    max_values: usize,
 }
 
 impl<R: IntoCompletion> ReturnConverter<R> for CompletionConverter {
     fn for_call(incoming: &Incoming<'_>) -> Self {
-        CompletionConverter { most: incoming.server.limits.completion_values.min(100) }
+        CompletionConverter { max_values: max_values(incoming.server) }
     }
 
     fn convert(self, returned: R) -> Outcome {
         match returned.into_completion() {
             Ok(mut completion) => {
-                if completion.values.len() > self.most {
-                    completion.total.get_or_insert(completion.values.len() as u64);
-                    completion.values.truncate(self.most);
-                    completion.has_more = Some(true);
-                }
+                cut_values(&mut completion, self.max_values);
                 Reply::Completion(completion).into()
             }
             Err(error) => error.into(),

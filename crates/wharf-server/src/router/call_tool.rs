@@ -1,4 +1,6 @@
 //! `tools/call`: finds the tool, checks scopes, arguments and headers, and calls its handler.
+//!
+//! Which errors become tool results with `isError` depends on the revision: `wharf-wire/src/server/tool_result_or_error.rs`.
 
 use std::sync::Arc;
 
@@ -12,7 +14,7 @@ use crate::{
         check_output::check_output,
         state::ServerState,
     },
-    tasks::{create, create::CallPlan, runtime::missing_runtime},
+    tasks::{call_plan, call_plan::CallPlan, runtime::missing_runtime},
 };
 
 /// Calls a tool.
@@ -37,7 +39,7 @@ pub(crate) fn call_tool(
     {
         return now(error.into());
     }
-    match create::plan(server, tool, &request) {
+    match call_plan::plan(server, tool, &request) {
         Ok(CallPlan::Plain) => begin_tool(server, tool, request, outbox),
         Ok(plan) => call_as_task(server, tool, request, outbox, plan),
         Err(error) => now(error.into()),

@@ -1,4 +1,4 @@
-//! `completion/complete`: finds the completion function of an argument, and calls it.
+//! `completion/complete`: finds the completion function of an argument, calls it, and cuts the list of values.
 
 use std::sync::Arc;
 
@@ -62,6 +62,20 @@ pub(crate) fn complete(
             completer.call(Incoming::new(request, outbox, server, input, None::<&SchemaValidator>))
         }
         None => now(Reply::Completion(Completion::new(Vec::<String>::new())).into()),
+    }
+}
+
+/// Returns the maximum number of values in a result of this server.
+pub(crate) fn max_values(server: &ServerState) -> usize {
+    server.limits.completion_values.min(Completion::MAX_VALUES)
+}
+
+/// Cuts the values that a completer returned to `max_values`.
+pub(crate) fn cut_values(completion: &mut Completion, max_values: usize) {
+    if completion.values.len() > max_values {
+        completion.total.get_or_insert(completion.values.len() as u64);
+        completion.values.truncate(max_values);
+        completion.has_more = Some(true);
     }
 }
 

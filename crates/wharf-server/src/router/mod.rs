@@ -6,7 +6,7 @@ pub(crate) mod call_tool;
 pub(crate) mod caller_shares;
 pub(crate) mod catalog;
 pub(crate) mod check_output;
-mod complete;
+pub(crate) mod complete;
 pub(crate) mod concurrency;
 pub(crate) mod dispatch;
 mod forward;
@@ -14,7 +14,7 @@ mod get_prompt;
 pub(crate) mod listen;
 pub(crate) mod pagination;
 pub(crate) mod read_resource;
-pub(crate) mod registry;
+pub(crate) mod runtime_changes;
 pub(crate) mod state;
 
 use std::{fmt, sync::Arc};
@@ -32,7 +32,7 @@ use crate::{
 };
 use crate::{
     notifications::cluster,
-    router::{registry::Registry, state::ServerState},
+    router::{runtime_changes::Registry, state::ServerState},
     tasks::runtime::ServerTasks,
 };
 

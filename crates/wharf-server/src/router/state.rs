@@ -23,7 +23,7 @@ use crate::{
         access::Access,
         catalog::{CatalogLists, CatalogSnapshot, MethodTable, NotificationTable},
         concurrency::ConcurrencyLimit,
-        registry::Registry,
+        runtime_changes::Registry,
     },
     tasks::runtime::ServerTasks,
 };

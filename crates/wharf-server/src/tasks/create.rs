@@ -1,4 +1,4 @@
-//! Creates tasks: decides which calls become tasks, and inserts their records.
+//! Creates tasks: inserts their records, and starts them if this process has a free slot.
 
 use std::{
     sync::Arc,
@@ -6,8 +6,7 @@ use std::{
 };
 
 use wharf_model::{
-    BoxFuture, Caller, ClientCapability, Error, ErrorKind, Outbox, Outcome, Request,
-    TASKS_EXTENSION, Task, TaskRequest, TaskSupport, Timer, ToolInfo,
+    BoxFuture, Caller, Error, ErrorKind, Outbox, Outcome, Request, Task, Timer, ToolInfo,
 };
 
 use crate::{
@@ -17,7 +16,6 @@ use crate::{
         cancel_undelivered::CancelUndelivered,
         notify,
         notify::short_id,
-        options::TaskStart,
         run,
         run::{RunResources, state::TaskRun},
         scheduler::{RunSlot, TaskScheduler},
@@ -28,53 +26,6 @@ use crate::{
 
 /// Retry delay sent to clients while the store is full.
 pub(super) const STORE_FULL_RETRY_AFTER: Duration = Duration::from_secs(60);
-
-/// Execution mode of a tool call.
-#[derive(Debug, PartialEq)]
-pub(crate) enum CallPlan {
-    Plain,
-    /// As a task with this `ttl` in milliseconds.
-    Task(Option<u64>),
-    /// As a call that becomes a task after this time, or when its handler detaches.
-    Promotable(Option<Duration>),
-}
-
-/// Chooses the execution mode from the request of the caller and the mode of the tool.
-pub(crate) fn plan(
-    server: &ServerState,
-    tool: &CatalogEntry<ToolInfo>,
-    request: &Request,
-) -> Result<CallPlan, Error> {
-    match request.tasking {
-        TaskRequest::Unknown => return Ok(CallPlan::Plain),
-        TaskRequest::Declined if tool.extra.task.is_none() => return Ok(CallPlan::Plain),
-        _ => {}
-    }
-    let (mode, threshold) = (tool.extra.task.as_ref(), server.tasks.options.threshold);
-    let support = mode.map(|mode| &mode.support);
-    let is_allowed = matches!(support, Some(TaskSupport::Optional | TaskSupport::Required));
-    match request.tasking {
-        TaskRequest::Wanted(_) if !server.catalog.load().makes_tasks() => Ok(CallPlan::Plain),
-        TaskRequest::Wanted(ttl) if is_allowed => Ok(CallPlan::Task(ttl)),
-        TaskRequest::Wanted(_) => Err(Error::new(ErrorKind::TaskForbidden)),
-        TaskRequest::Welcome if !server.catalog.load().has_tasks() => Ok(CallPlan::Plain),
-        TaskRequest::Welcome => Ok(match mode.map(|mode| mode.start) {
-            None => threshold.map_or(CallPlan::Plain, |after| CallPlan::Promotable(Some(after))),
-            Some(_) if !is_allowed => CallPlan::Plain,
-            Some(TaskStart::AtOnce) => CallPlan::Task(None),
-            Some(TaskStart::After(after)) => CallPlan::Promotable(Some(
-                threshold.map_or(after, |threshold| after.min(threshold)),
-            )),
-            Some(TaskStart::OnDetach) => CallPlan::Promotable(threshold),
-        }),
-        TaskRequest::Declined if support == Some(&TaskSupport::Required) => {
-            let needed = ClientCapability::Extension(TASKS_EXTENSION.into()).required();
-            let data = serde_json::json!({ "requiredCapabilities": needed });
-            Err(Error::new(ErrorKind::TaskRequired).with_data(data))
-        }
-        TaskRequest::Declined | TaskRequest::Unknown => Ok(CallPlan::Plain),
-    }
-}
 
 /// Creates a task for a call before it starts.
 pub(crate) fn create(

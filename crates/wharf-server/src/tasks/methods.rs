@@ -200,6 +200,7 @@ async fn cancel(
     server.tasks.scheduler().drop_run(&id);
     task_store.publish_changed(&id).await;
     let task = Box::new(notify::task(server, &record));
+    // The revision decides whether a late cancellation is an error: `Codec::task_cancelled` in `wharf-wire`.
     Ok(Reply::TaskCancelled { task, too_late }.into())
 }
 

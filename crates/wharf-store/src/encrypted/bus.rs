@@ -4,7 +4,7 @@ use std::{any::Any, sync::Arc};
 
 use wharf_model::{Bus, BusSubscriber, Stored};
 
-use crate::encrypted::BoundCipher;
+use crate::encrypted::bound_cipher::BoundCipher;
 
 /// Bus whose messages are encrypted: only processes with the keys can read them.
 pub(super) struct EncryptedBus {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use wharf_model::{EventStore, Events, Retention, Stored};
 
-use crate::encrypted::BoundCipher;
+use crate::encrypted::bound_cipher::BoundCipher;
 
 /// Bytes that encryption adds to an event, approximately.
 const ENCRYPTION_OVERHEAD_BYTES: usize = 64;

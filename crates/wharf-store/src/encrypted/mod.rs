@@ -4,6 +4,7 @@
 //! Each value is bound to its location (store, id and owner; stream; topic), so that it decrypts
 //! there and nowhere else. A value that does not decrypt is treated as missing.
 
+mod bound_cipher;
 pub(crate) mod bus;
 pub(crate) mod events;
 pub(crate) mod records;
@@ -12,7 +13,10 @@ use std::sync::Arc;
 
 use wharf_model::{StateCipher, Stores};
 
-use crate::encrypted::{bus::EncryptedBus, events::EncryptedEvents, records::EncryptedRecords};
+use crate::encrypted::{
+    bound_cipher::BoundCipher, bus::EncryptedBus, events::EncryptedEvents,
+    records::EncryptedRecords,
+};
 
 /// Wraps stores so that everything they need not read is encrypted: the bodies of records, the
 /// values kept beside them, the events of streams and the messages of the bus.
@@ -58,28 +62,4 @@ pub fn sealed(stores: Stores, keys: impl StateCipher) -> Stores {
         .grants(records(stores.grants, "grant"))
         .events(EncryptedEvents::new(stores.events, keys("event")))
         .bus(EncryptedBus::new(stores.bus, keys("bus")))
-}
-
-/// Cipher bound to one kind of data.
-#[derive(Clone)]
-struct BoundCipher {
-    seal: Arc<dyn StateCipher>,
-    kind: &'static str,
-}
-
-impl BoundCipher {
-    /// Encrypts the value at this location.
-    fn encrypt(&self, context: [&str; 2], plain: &[u8]) -> Vec<u8> {
-        self.seal.seal_bytes(&self.context(context), plain)
-    }
-
-    /// Decrypts the value at this location.
-    fn decrypt(&self, context: [&str; 2], sealed: &[u8]) -> Option<Vec<u8>> {
-        self.seal.open_bytes(&self.context(context), sealed)
-    }
-
-    /// Authenticated context of a location. It differs between any two locations.
-    fn context(&self, [first, second]: [&str; 2]) -> Vec<u8> {
-        format!("wharf store\0{}\0{}\0{first}\0{second}", self.kind, first.len()).into_bytes()
-    }
 }

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use wharf_model::{AttachResult, Error, ErrorKind, Record, RecordStore, Stored};
 
-use crate::encrypted::BoundCipher;
+use crate::encrypted::bound_cipher::BoundCipher;
 
 /// Delay until a due record that does not decrypt here is due again, in milliseconds: another
 /// process may have its key.

@@ -5,11 +5,11 @@
 //! implementation; they differ in how a connection is opened.
 
 mod backoff;
-mod deadline;
 mod handshake;
 #[cfg(feature = "http")]
 mod http;
 mod options;
+mod pausable_deadline;
 mod pending;
 mod revision_cache;
 mod stream;
@@ -25,8 +25,8 @@ use wharf_model::{Error, ErrorKind, FailureOrigin};
 #[cfg(feature = "http")]
 pub use self::http::connect_http;
 pub use self::{
-    deadline::{Deadline, DeadlinePause},
     options::{ClientLimits, ClientTransportOptions, Trace, TraceEvent, UnsolicitedRequestHandler},
+    pausable_deadline::{Deadline, DeadlinePause},
 };
 pub use crate::client::{
     revision_cache::RevisionCache,

@@ -30,10 +30,8 @@ impl Codec {
     pub fn encode(&self, outcome: &Outcome, out: &mut Vec<u8>) -> u16 {
         match outcome {
             _ if self.is_silent() => 200,
-            Outcome::Complete(Reply::TaskCancelled { task, too_late: true })
-                if self.revision.has(Feature::TaskRequests) =>
-            {
-                self.refuse(&self.too_late(task), out)
+            Outcome::Complete(reply @ Reply::TaskCancelled { task, too_late }) => {
+                self.task_cancelled(reply, task, *too_late, out)
             }
             Outcome::Complete(Reply::Custom(json)) => match self.complete_custom(json.get(), out) {
                 true => 200,

@@ -11,7 +11,7 @@ use crate::{
     Codec, Revision,
     json::{writer, writer::ObjectWriter},
     server::{
-        codec::CodecRole, encode::write_members, encode_error, error_as_result::is_tool_result,
+        codec::CodecRole, encode::write_members, encode_error, tool_result_or_error::is_tool_result,
     },
     versions::revision::Feature,
 };
@@ -56,6 +56,27 @@ impl Codec {
         result.close();
         message.close();
         200
+    }
+
+    /// Writes the reply to `tasks/cancel`: an error if the task had ended, in revisions that require one.
+    pub(crate) fn task_cancelled(
+        &self,
+        reply: &Reply,
+        task: &Task,
+        too_late: bool,
+        out: &mut Vec<u8>,
+    ) -> u16 {
+        match too_late && self.revision.has(Feature::TaskRequests) {
+            true => self.refuse(&self.too_late(task), out),
+            false => self.complete(reply, out),
+        }
+    }
+
+    /// Error for cancelling a task that has ended.
+    fn too_late(&self, task: &Task) -> Error {
+        let status = self.reported_status(task).0.as_str();
+        Error::new(ErrorKind::TaskAlreadyCompleted)
+            .with_message(format!("Cannot cancel task: already in terminal status '{status}'"))
     }
 
     /// Writes the reply to a task method; other replies have no fields.
@@ -161,13 +182,6 @@ impl Codec {
             }
             _ => (task.status(), own),
         }
-    }
-
-    /// Error for cancelling a task that has ended.
-    pub(crate) fn too_late(&self, task: &Task) -> Error {
-        let status = self.reported_status(task).0.as_str();
-        Error::new(ErrorKind::TaskAlreadyCompleted)
-            .with_message(format!("Cannot cancel task: already in terminal status '{status}'"))
     }
 
     /// Returns the id (as JSON) of the task that all messages of this call belong to.

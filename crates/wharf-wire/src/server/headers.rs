@@ -131,6 +131,12 @@ impl McpHeaders<'_> {
     }
 }
 
+/// Returns the revision of a legacy HTTP request: the one in its version header, or the one that the specification
+/// assumes without the header.
+pub(crate) fn legacy_revision(in_header: Option<Revision>) -> Revision {
+    in_header.unwrap_or(Revision::HTTP_DEFAULT)
+}
+
 fn compare(
     header: &str,
     field: HeaderField<'_>,

@@ -2,7 +2,7 @@
 
 use wharf_model::{Error, Method, ProtocolInfo};
 
-use crate::server::error_as_result::is_tool_result;
+use crate::server::tool_result_or_error::is_tool_result;
 use crate::{ErrorProfile, Revision, server::encode_error::error_code};
 
 const REVISIONS: usize = Revision::ALL.len();

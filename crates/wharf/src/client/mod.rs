@@ -23,6 +23,7 @@ mod connection_options;
 #[cfg(feature = "server")]
 mod proxy;
 mod target;
+mod url_scheme;
 
 pub use builder::ClientBuilder;
 pub(crate) use calls::Client;

@@ -162,31 +162,6 @@ impl Endpoint {
     pub async fn serve_http_on(&self, listener: TcpListener) {
         http::serve(self.http(), listener).await;
     }
-
-    /// URL of the server at `listener`, with notes on which clients can use it.
-    pub(crate) fn http_url(&self, listener: &TcpListener) -> io::Result<String> {
-        let options = self.http.options();
-        let scheme = if options.is_encrypted() { "https" } else { "http" };
-        let address = listener.local_addr()?;
-        let host = match address.ip().is_unspecified() {
-            true => format!("localhost:{}", address.port()),
-            false => address.to_string(),
-        };
-        let mut text = format!("{scheme}://{host}{}", options.paths()[0]);
-        if !address.ip().is_loopback() {
-            if !options.is_guarded() {
-                text.push_str("\n(every client that reaches this port can call it: there is no authentication)");
-            }
-            if options.is_for_loopback_only() {
-                text.push_str(
-                    "\n(requests must have localhost or a loopback address in their Host header, \
-                     which stops web pages but no other program; --allow-host NAME or Http::host \
-                     lets clients use another name)",
-                );
-            }
-        }
-        Ok(text)
-    }
 }
 
 /// Adds a rate limit for callers that are not on the loopback.

@@ -9,6 +9,8 @@ mod endpoint;
 mod http;
 mod limits;
 mod reply_stream;
+#[cfg(feature = "http")]
+mod startup_notice;
 
 pub use builder::Server;
 pub use command_line::{CommandLine, CommandLineOption, Transport};

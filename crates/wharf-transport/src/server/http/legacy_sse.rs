@@ -32,9 +32,14 @@ use crate::{
 };
 use crate::{
     server::http::{
-        HttpBody, HttpLimits, call_stream::MAX_CHUNK_BYTES, options::MESSAGES, request_checks,
-        request_headers::RequestHeaders, response, response::HttpResponse,
-        response_body::EventSource, session::id::random_id,
+        HttpBody, HttpLimits,
+        options::MESSAGES,
+        request_checks,
+        request_headers::RequestHeaders,
+        response,
+        response::HttpResponse,
+        response_body::{EventSource, MAX_CHUNK_BYTES},
+        session::id::random_id,
     },
     task_set::TaskSet,
 };

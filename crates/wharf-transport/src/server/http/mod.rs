@@ -8,7 +8,6 @@
 
 pub(crate) mod admin;
 pub(crate) mod auth;
-pub(crate) mod call_stream;
 pub(crate) mod cluster;
 pub(crate) mod connection;
 pub(crate) mod cors;
@@ -23,9 +22,11 @@ pub(crate) mod request_checks;
 pub(crate) mod request_headers;
 pub(crate) mod response;
 pub(crate) mod response_body;
+pub(crate) mod response_form;
 pub(crate) mod service;
 pub(crate) mod session;
 pub(crate) mod stateless;
+pub(crate) mod stateless_stream;
 #[cfg(feature = "websocket")]
 pub(crate) mod websocket;
 

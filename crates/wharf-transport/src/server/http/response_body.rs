@@ -15,12 +15,15 @@ use tokio::time::{Instant, Sleep, sleep, sleep_until};
 use wharf_wire::sse;
 
 use crate::server::http::{
-    call_stream::{BatchStream, CallStream, MAX_CHUNK_BYTES},
     connection::{http1::ResponseGuard, http2},
     legacy_sse::LegacySseStream,
     session::{StoredStreamReader, StreamReader},
+    stateless_stream::{BatchStream, CallStream},
 };
 use crate::server::limits::message_memory::MessageCharge;
+
+/// Largest chunk of a body, in bytes.
+pub(crate) const MAX_CHUNK_BYTES: usize = 32 << 10;
 
 /// Body of a response: empty, one message, or a stream of events.
 ///

@@ -6,33 +6,22 @@ use std::{
 };
 
 use bytes::Bytes;
-use tokio::time::timeout;
 use wharf_model::{Method, Outcome, Request, RequestExtensions};
 use wharf_wire::{Codec, HeaderField, McpHeaders, Received};
 
 use crate::server::http::{
-    HttpBody, Streaming,
+    HttpBody,
     auth::AuthExpiry,
-    call_stream::{BatchStream, CallStream},
     request_checks,
     request_headers::AcceptHeader,
     response,
     response::{EventualResponse, HttpResponse},
     response_body::EventSource,
+    response_form::ResponseForm,
     service::HttpEndpoint,
+    stateless_stream::{BatchStream, CallStream},
 };
 use crate::{MessageReplies, server::call_driver::CallDriver};
-
-/// Form of the response.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum ResponseForm {
-    /// One JSON message. Messages before the reply are dropped.
-    Json,
-    /// Events, even if the reply is the only message.
-    Events,
-    /// JSON if the reply is the only message, else events.
-    Smart,
-}
 
 impl HttpEndpoint {
     /// Handles a message without a session.
@@ -66,24 +55,13 @@ impl HttpEndpoint {
         })
     }
 
-    fn form(&self, accept: AcceptHeader, listen: bool) -> ResponseForm {
-        match (accept, self.http.streaming) {
-            (_, Streaming::Never) => ResponseForm::Json,
-            (AcceptHeader { json: false, .. }, _) => ResponseForm::Events,
-            (AcceptHeader { events: false, .. }, _) => ResponseForm::Json,
-            (_, Streaming::Smart) => ResponseForm::Smart,
-            _ if listen => ResponseForm::Smart,
-            _ => ResponseForm::Json,
-        }
-    }
-
     fn call(&self, request: Request, codec: Codec, accept: AcceptHeader) -> EventualResponse<'_> {
-        let form = self.form(accept, codec.is_listen());
-        if form == ResponseForm::Json && codec.is_listen() {
+        let form = ResponseForm::without_session(accept, self.http.streaming, codec.is_listen());
+        if form.is_reply_only() && codec.is_listen() {
             return EventualResponse::Now(request_checks::no_stream_for_listen());
         }
         let (context, until) = (&self.context, request.scope.get::<AuthExpiry>().copied());
-        let quiet = form == ResponseForm::Json;
+        let quiet = form.is_reply_only();
         let mut call = CallStream::new(CallDriver::start(context, request, codec, quiet));
         // Most calls end with the first poll. A waker is not needed: a pending call is polled again at once.
         match call.poll_until_output(&mut Context::from_waker(Waker::noop())) {
@@ -95,13 +73,8 @@ impl HttpEndpoint {
             Poll::Pending => EventualResponse::later(async move {
                 call.end_early(&self.shutdown, context, until);
                 let first = poll_fn(|cx| call.poll_until_output(cx));
-                let silent = match form {
-                    ResponseForm::Json => first.await,
-                    // The response begins before the client may take the connection for dead.
-                    _ => timeout(self.context.http_limits.keep_alive, first)
-                        .await
-                        .unwrap_or_default(),
-                };
+                let keep_alive = self.context.http_limits.keep_alive;
+                let silent = form.first_message(keep_alive, first).await.flatten();
                 self.begin(call, form, silent)
             }),
         }
@@ -117,8 +90,7 @@ impl HttpEndpoint {
         if let Some(outcome) = silent {
             let mut reply = Vec::new();
             let status = call.codec().encode(&outcome, &mut reply);
-            // The status of the HTTP response can only be set without a stream.
-            if form != ResponseForm::Events || status != 200 {
+            if form.is_json_for(status) {
                 return response::ended(status, &outcome, reply);
             }
             call.end_with(&reply);
@@ -139,7 +111,7 @@ impl HttpEndpoint {
             MessageReplies::start(&self.context, Received::Batch(members), &mut |request| {
                 request.scope = scope.clone();
             });
-        let form = self.form(accept, false);
+        let form = ResponseForm::without_session(accept, self.http.streaming, false);
         replies.end_early(&self.shutdown, self.context.http_limits.grace);
         let mut stream = BatchStream { replies, pending: Vec::new() };
         if form != ResponseForm::Events {

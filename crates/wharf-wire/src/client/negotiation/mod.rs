@@ -1,7 +1,7 @@
 //! Version negotiation of a client, without I/O.
 
+pub(crate) mod classify_reply;
 pub(crate) mod error;
-pub(crate) mod read_reply;
 pub(crate) mod state_machine;
 
 use wharf_model::{Discovery, Error, Implementation};

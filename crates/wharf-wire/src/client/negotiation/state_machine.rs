@@ -6,7 +6,7 @@ use wharf_model::{Error, Implementation, excerpt};
 
 use crate::client::negotiation::{
     ClientCodec, ClientIdentity, NegotiationEvent, NegotiationStep, NegotiationTimeout,
-    TransportKind, error, read_reply, read_reply::DiscoverReply,
+    TransportKind, classify_reply, classify_reply::DiscoverReply, error,
 };
 use crate::{CallId, Revision};
 
@@ -125,7 +125,7 @@ impl Negotiation {
     pub fn answered(&mut self, what: NegotiationEvent<'_>) -> NegotiationStep {
         match what {
             NegotiationEvent::Reply(id, Err(error)) => {
-                self.replied(&id, Err(&read_reply::as_modern(error.clone())))
+                self.replied(&id, Err(&classify_reply::as_modern(error.clone())))
             }
             NegotiationEvent::Reply(id, result) => self.replied(&id, result),
             NegotiationEvent::Http { status, body } => self.http(status, body),
@@ -196,7 +196,7 @@ impl Negotiation {
             (None, None) => return NegotiationStep::Wait(self.timeout),
         };
         let codec = ClientCodec::new(sent.revision, self.client.clone());
-        let reply = read_reply::reply_in(body, &sent.id, &codec);
+        let reply = classify_reply::reply_in(body, &sent.id, &codec);
         if !matches!(status, 200..=299 | 400..=499) || matches!(status, 401 | 403 | 429) {
             return NegotiationStep::Fail(error::inconclusive_status(
                 status,
@@ -238,7 +238,7 @@ impl Negotiation {
         sent: &PendingRequest,
         result: Result<&str, &Error>,
     ) -> NegotiationStep {
-        match (read_reply::classify_discovery(result), result) {
+        match (classify_reply::classify_discovery(result), result) {
             (DiscoverReply::Modern(versions), Ok(json)) => self.open_modern(sent, versions, json),
             (DiscoverReply::OtherVersions(versions), Err(error)) => {
                 self.retry_revision(sent, versions, error)
@@ -257,12 +257,12 @@ impl Negotiation {
     ) -> NegotiationStep {
         self.supported = versions;
         let is_allowed = |revision: Revision| self.pin.is_none_or(|pin| pin == revision);
-        let modern = read_reply::newest(&self.supported, |it| it.is_modern() && is_allowed(it));
+        let modern = classify_reply::newest(&self.supported, |it| it.is_modern() && is_allowed(it));
         let Some(revision) = modern else { return self.fall_back() };
         let codec = ClientCodec::new(revision, self.client.clone());
         let supported = std::mem::take(&mut self.supported);
         let answered_in = ClientCodec::new(sent.revision, self.client.clone());
-        match read_reply::discovered(&answered_in, json) {
+        match classify_reply::discovered(&answered_in, json) {
             Ok((info, discovery)) => {
                 NegotiationStep::Open { codec, info, discovery, supported, then: None }
             }
@@ -272,7 +272,7 @@ impl Negotiation {
 
     /// Tries a legacy revision if a modern server has no modern revision in common with the client.
     fn fall_back(&mut self) -> NegotiationStep {
-        let legacy = read_reply::newest(&self.supported, |revision| !revision.is_modern());
+        let legacy = classify_reply::newest(&self.supported, |revision| !revision.is_modern());
         match legacy.filter(|_| self.pin.is_none()) {
             Some(_) if self.handshake.is_some() => self.wait_for_handshake(),
             Some(revision) => self.initialize(revision, false),
@@ -298,7 +298,7 @@ impl Negotiation {
         let is_new = |revision: Revision| fits(revision) && !self.refused.contains(&revision);
         let next = match self.supported.is_empty() {
             true => Revision::ALL.into_iter().rfind(|it| *it < sent.revision && fits(*it)),
-            false => read_reply::newest(&self.supported, is_new),
+            false => classify_reply::newest(&self.supported, is_new),
         };
         match next {
             Some(revision) => {
@@ -306,7 +306,7 @@ impl Negotiation {
                 self.discover(revision, false)
             }
             None if self.supported.is_empty() => NegotiationStep::Fail(error.clone()),
-            None if read_reply::newest(&self.supported, fits).is_some() => {
+            None if classify_reply::newest(&self.supported, fits).is_some() => {
                 NegotiationStep::Fail(error.clone())
             }
             None => self.fall_back(),
@@ -335,7 +335,7 @@ impl Negotiation {
         result: Result<&str, &Error>,
     ) -> NegotiationStep {
         match result {
-            Ok(json) => match read_reply::handshake(json) {
+            Ok(json) => match classify_reply::handshake(json) {
                 Some((version, info)) => self.open_legacy(&version, info, json),
                 None => self.initialize_failed(NegotiationStep::Fail(error::no_version())),
             },
@@ -352,7 +352,7 @@ impl Negotiation {
             return self.no_common_revision();
         };
         let codec = ClientCodec::new(revision, self.client.clone());
-        let discovery = match read_reply::discovery(&codec, json) {
+        let discovery = match classify_reply::discovery(&codec, json) {
             Ok(discovery) => discovery,
             Err(error) => return NegotiationStep::Fail(error),
         };
@@ -363,13 +363,15 @@ impl Negotiation {
     }
 
     fn not_initialized(&mut self, sent: &PendingRequest, error: &Error) -> NegotiationStep {
-        self.supported = read_reply::supported(error);
+        self.supported = classify_reply::supported(error);
         let is_allowed = |revision: Revision| self.pin.is_none_or(|pin| pin == revision);
-        if !self.supported.is_empty() && read_reply::newest(&self.supported, is_allowed).is_none() {
+        if !self.supported.is_empty()
+            && classify_reply::newest(&self.supported, is_allowed).is_none()
+        {
             let step = self.no_common_revision();
             return self.initialize_failed(step);
         }
-        let other = read_reply::newest(&self.supported, |revision| revision != sent.revision);
+        let other = classify_reply::newest(&self.supported, |revision| revision != sent.revision);
         match other.filter(|_| self.pin.is_none() && !self.retried_revision) {
             None => self.initialize_failed(NegotiationStep::Fail(error.clone())),
             Some(revision) => {

@@ -11,14 +11,16 @@ use crate::server::http::session::{
     call::{ReplyCollector, StartedCall},
     cluster::event_writer::EventWriter,
     event_log::ReplyStatus,
-    find_error_response,
     live_session::{Session, SessionContext, SessionGuard},
-    not_found, open,
+    open,
     post::{self, PostContext},
-    session_name, stream_reader,
+    refusals::{
+        find_error_response, listen_refused, not_found, required_session_id, too_many_sessions,
+        unknown_event,
+    },
+    stream_reader,
     stream_reader::StreamReader,
     table::{SessionManager, TableEntry},
-    too_many_sessions, unknown_event,
 };
 use crate::server::{
     call_driver::CallStep,
@@ -27,6 +29,7 @@ use crate::server::{
         request_headers::RequestHeaders,
         response,
         response::{EventualResponse, HttpResponse},
+        response_form::ResponseForm,
     },
 };
 
@@ -46,7 +49,8 @@ impl LocalSessions {
         parsed: &RequestHeaders<'_>,
         scope: &RequestExtensions,
     ) -> Result<SessionGuard, Box<HttpResponse>> {
-        let guard = self.0.find(session_name(parsed)?, scope).map_err(find_error_response)?;
+        let guard =
+            self.0.find(required_session_id(parsed)?, scope).map_err(find_error_response)?;
         guard.set_principal(scope);
         Ok(guard)
     }
@@ -69,7 +73,7 @@ impl LocalSessions {
         }
         Ok(match (StreamReader::attach(guard, own), listening) {
             (Some(stream_reader), Ok(())) => post::stream(stream_reader),
-            (Some(_), Err(error)) => post::listen_refused(&error),
+            (Some(_), Err(error)) => listen_refused(&error),
             (None, _) => response::refuse(
                 409,
                 "The session's stream is already open: close it first, or resume it with Last-Event-ID",
@@ -92,10 +96,10 @@ impl Sessions for LocalSessions {
             Ok(guard) => guard,
             Err(refusal) => return EventualResponse::Now(*refusal),
         };
-        let (accept, length) = (parsed.accept, message.len());
+        let (form, length) = (ResponseForm::in_session(parsed.accept), message.len());
         // A statement of its own, so that the connection is unlocked before the message is handled.
         let received = guard.connection().receive_http(message, &parsed.message);
-        PostContext { guard, scope, accept, length }.handle(received)
+        PostContext { guard, scope, form, length }.handle(received)
     }
 
     fn get<'a>(
@@ -111,8 +115,8 @@ impl Sessions for LocalSessions {
         parsed: &'a RequestHeaders<'_>,
         scope: RequestExtensions,
     ) -> EventualResponse<'a> {
-        let name =
-            check_version(parsed, &self.0.common.context.wire).and_then(|()| session_name(parsed));
+        let name = check_version(parsed, &self.0.common.context.wire)
+            .and_then(|()| required_session_id(parsed));
         EventualResponse::Now(match name {
             Ok(name) if self.0.remove(name, &scope) => response::status(204),
             Ok(_) => not_found(),

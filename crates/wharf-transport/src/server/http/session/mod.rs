@@ -63,6 +63,7 @@ pub(crate) mod id;
 pub(crate) mod live_session;
 pub(crate) mod local;
 pub(crate) mod post;
+pub(crate) mod refusals;
 pub(crate) mod replay_budget;
 pub(crate) mod stream_reader;
 pub(crate) mod table;
@@ -77,12 +78,11 @@ use std::{
 use bytes::Bytes;
 use http::HeaderValue;
 use wharf_model::{Caller, Error, Outcome, Request, RequestExtensions};
-use wharf_wire::{Codec, Connection, HeaderField, Received};
+use wharf_wire::{Codec, Connection, Received};
 
 use crate::server::http::session::{
     cluster::event_writer::EventWriter,
     live_session::{Session, SessionGuard},
-    table::FindError,
 };
 use crate::server::{
     call_driver::CallDriver,
@@ -90,8 +90,8 @@ use crate::server::{
         request_headers::RequestHeaders,
         response,
         response::{EventualResponse, HttpResponse},
+        response_form::ResponseForm,
     },
-    jsonl::in_flight::overloaded,
 };
 
 pub(crate) use crate::server::http::session::{
@@ -190,12 +190,6 @@ impl SessionContext {
     }
 }
 
-/// Response 404: the session never existed, has ended or belongs to another principal. All three look the
-/// same.
-fn not_found() -> HttpResponse {
-    response::refuse(404, "There is no such session: send `initialize` without Mcp-Session-Id")
-}
-
 /// Handles a message without a session id, which may be `initialize`.
 async fn open(
     sessions: &dyn Sessions,
@@ -225,42 +219,12 @@ async fn open(
     }
 }
 
-/// Message for a client that cannot get another session.
-const TABLE_FULL: &str = "The server is full: all sessions are in use. Try again later";
-
-/// Error for a client that cannot get another session.
-fn too_many_sessions() -> Error {
-    overloaded().with_message(TABLE_FULL)
-}
-
-/// Returns the session id of a request.
-fn session_name<'a>(parsed: &RequestHeaders<'a>) -> Result<&'a [u8], Box<HttpResponse>> {
-    let refuse = |problem| Err(Box::new(response::refuse(400, problem)));
-    match parsed.session {
-        HeaderField::One(name) => Ok(name),
-        HeaderField::Absent => refuse("There is no Mcp-Session-Id header"),
-        HeaderField::Several => refuse("There is more than one Mcp-Session-Id header"),
-    }
-}
-
-/// Returns the response to a request whose session cannot be used.
-fn find_error_response(error: FindError) -> Box<HttpResponse> {
-    Box::new(match error {
-        FindError::NotFound => not_found(),
-        FindError::TableFull => response::busy(TABLE_FULL),
-    })
-}
-
-fn unknown_event() -> HttpResponse {
-    response::refuse(400, "Last-Event-ID is not the id of an event of this session")
-}
-
 fn session_opened(
     StoredSession { session, id }: StoredSession,
     parsed: &RequestHeaders<'_>,
     reply: Vec<u8>,
 ) -> HttpResponse {
-    let mut reply = match parsed.accept.json {
+    let mut reply = match ResponseForm::in_session(parsed.accept).is_json_for(200) {
         true => response::json(200, reply),
         false => session.kind.one_event(&SessionGuard::new(session.clone()), reply),
     };

@@ -5,7 +5,6 @@ use std::{
     sync::Arc,
 };
 
-use tokio::time::timeout;
 use wharf_model::{Error, Outcome, Request, RequestExtensions};
 use wharf_wire::{Codec, Received};
 
@@ -13,7 +12,7 @@ use crate::server::http::session::{
     call::{ReplyCollector, StartedCall},
     event_log::{FirstEvent, ReplyStatus},
     live_session::{Session, SessionGuard},
-    not_found,
+    refusals::{listen_refused, not_found},
     stream_reader::StreamReader,
 };
 use crate::server::{
@@ -21,10 +20,10 @@ use crate::server::{
     http::{
         HttpBody,
         cluster::{STORE_UNAVAILABLE, StoreUnavailable},
-        request_headers::AcceptHeader,
         response,
         response::{EventualResponse, HttpResponse},
         response_body::EventSource,
+        response_form::ResponseForm,
     },
     jsonl::in_flight::{duplicate_id, overloaded},
 };
@@ -33,7 +32,7 @@ use crate::server::{
 pub(super) struct PostContext {
     pub(super) guard: SessionGuard,
     pub(super) scope: RequestExtensions,
-    pub(super) accept: AcceptHeader,
+    pub(super) form: ResponseForm,
     pub(super) length: usize,
 }
 
@@ -70,7 +69,7 @@ impl PostContext {
             let _ = self.start_listen(false);
         }
         let scope = std::mem::take(&mut self.scope);
-        let quiet = !self.accept.events;
+        let quiet = self.form.is_reply_only();
         let started = StartedCall::new(&self.guard, request, codec, scope, quiet);
         if let Some(CallStep::Ended(outcome)) = &started.first {
             let mut reply = Vec::new();
@@ -78,8 +77,7 @@ impl PostContext {
             if matches!(outcome, Outcome::Task(_)) {
                 self.guard.kind.save(self.guard.session());
             }
-            // The status of the HTTP response can only be set without a stream.
-            return EventualResponse::Now(match self.accept.json || status != 200 {
+            return EventualResponse::Now(match self.form.is_json_for(status) {
                 true => response::ended(status, outcome, reply),
                 false => self.guard.kind.one_event(&self.guard, reply),
             });
@@ -119,7 +117,7 @@ impl PostContext {
                     reply(refusal);
                     return true;
                 }
-                let (scope, quiet) = (self.scope.clone(), !self.accept.events);
+                let (scope, quiet) = (self.scope.clone(), self.form.is_reply_only());
                 let started = StartedCall::new(&self.guard, request, codec, scope, quiet);
                 collector.expect_reply(started.codec());
                 if let Some(CallStep::Ended(outcome)) = &started.first {
@@ -187,7 +185,7 @@ impl PostContext {
 
     /// Returns the response for a complete reply.
     fn complete_reply(&self, reply: Vec<u8>, status: u16) -> HttpResponse {
-        if self.accept.json || status != 200 {
+        if self.form.is_json_for(status) {
             return response::json(status, reply);
         }
         self.guard.kind.one_event(&self.guard, reply)
@@ -198,18 +196,18 @@ impl PostContext {
         &self,
         collector: &ReplyCollector,
     ) -> impl Future<Output = HttpResponse> + Send + use<> {
-        let (guard, accept, log) = (self.guard.clone(), self.accept, collector.log.clone());
+        let (guard, form, log) = (self.guard.clone(), self.form, collector.log.clone());
         let batch = collector.batch;
         // Before the call runs on, so that back-pressure applies from its first message.
         let stream_reader = StreamReader::attach(guard.clone(), log);
         async move {
             let Some(stream_reader) = stream_reader else { return not_found() };
-            match first(&stream_reader, accept).await {
+            match first(&stream_reader, form).await {
                 FirstEvent::Message => stored_stream(stream_reader, batch).await,
                 FirstEvent::Nothing if guard.is_ended() => not_found(),
-                FirstEvent::Nothing if accept.events => response::events(HttpBody::empty()),
-                FirstEvent::Nothing => response::status(202),
-                FirstEvent::Reply(ReplyStatus { status: 200, .. }) if !accept.json => {
+                FirstEvent::Nothing if form.is_reply_only() => response::status(202),
+                FirstEvent::Nothing => response::events(HttpBody::empty()),
+                FirstEvent::Reply(ReplyStatus { status, .. }) if !form.is_json_for(status) => {
                     stored_stream(stream_reader, batch).await
                 }
                 FirstEvent::Reply(reply_status) => {
@@ -242,12 +240,9 @@ async fn after(
 
 /// Waits for the first event of a stream. After the keep-alive interval it reports a message, so that the
 /// response begins before the client gives up.
-async fn first(stream_reader: &StreamReader, accept: AcceptHeader) -> FirstEvent {
+async fn first(stream_reader: &StreamReader, form: ResponseForm) -> FirstEvent {
     let first = poll_fn(|cx| stream_reader.poll_first(cx));
-    match accept.events {
-        true => timeout(stream_reader.keep_alive(), first).await.unwrap_or(FirstEvent::Message),
-        false => first.await,
-    }
+    form.first_message(stream_reader.keep_alive(), first).await.unwrap_or(FirstEvent::Message)
 }
 
 /// Returns a response that reads a stream from its start, after the stream was opened in the store.
@@ -268,13 +263,6 @@ pub(crate) fn stream(mut stream_reader: StreamReader) -> HttpResponse {
 pub(crate) fn events(stream_reader: StreamReader) -> HttpResponse {
     let every = stream_reader.keep_alive();
     response::events(HttpBody::events(EventSource::Session(stream_reader), every))
-}
-
-/// Response 503: the session's subscription was refused; the client may retry.
-pub(crate) fn listen_refused(error: &Error) -> HttpResponse {
-    let mut reply = response::refuse(503, "Too many subscriptions: try again later");
-    response::explain(&mut reply, error);
-    reply
 }
 
 /// Checks that the request id is free and that the limits allow another call.

@@ -18,14 +18,15 @@ use crate::server::http::session::{
         record::{EXPIRY_SLACK, SessionRecord, SessionStoreError},
         stored_stream_reader::StoredStreamReader,
     },
-    find_error_response,
     live_session::{self, SESSION_STREAM, Session, SessionContext, SessionGuard},
-    not_found, open, post,
+    open, post,
     post::PostContext,
-    session_name, stream_reader,
+    refusals::{
+        find_error_response, not_found, required_session_id, too_many_sessions, unknown_event,
+    },
+    stream_reader,
     stream_reader::StreamReader,
     table::{FindError, SessionManager, TableEntry},
-    too_many_sessions, unknown_event,
 };
 use crate::server::{
     http::{
@@ -36,6 +37,7 @@ use crate::server::{
         response,
         response::{EventualResponse, HttpResponse},
         response_body::EventSource,
+        response_form::ResponseForm,
         session::id::random_id,
     },
     jsonl::in_flight::overloaded,
@@ -208,7 +210,7 @@ impl SharedSessions {
         scope: &RequestExtensions,
     ) -> SessionResult<SharedGuard> {
         self.join_cluster();
-        let name = session_name(parsed)?;
+        let name = required_session_id(parsed)?;
         if name.len() != 32 {
             return Err(Box::new(not_found()));
         }
@@ -278,12 +280,12 @@ impl SharedSessions {
         scope: RequestExtensions,
     ) -> SessionResult<EventualResponse<'static>> {
         let SharedGuard { guard, record } = self.find(parsed, &scope).await?;
-        let (accept, length) = (parsed.accept, message.len());
+        let (form, length) = (ResponseForm::in_session(parsed.accept), message.len());
         let received = record.receive(&guard, message, &parsed.message).await;
         let mut received = self.remove_if_gone(&record, received).map_err(error_response)?;
         let forwarded = SessionManager::forward(&guard, &record, &mut received).await;
         forwarded.map_err(|unavailable| error_response(unavailable.into()))?;
-        Ok(PostContext { guard, scope, accept, length }.handle(received))
+        Ok(PostContext { guard, scope, form, length }.handle(received))
     }
 
     /// Opens the session's stream, or resumes one of its streams, from memory or from the store.

@@ -7,7 +7,7 @@ use std::{
 };
 
 use crate::server::http::{
-    call_stream::MAX_CHUNK_BYTES,
+    response_body::MAX_CHUNK_BYTES,
     session::event_log::{EVENT_OVERHEAD_BYTES, EventLog, LogReader, LogState, ReplyStatus, wake},
 };
 

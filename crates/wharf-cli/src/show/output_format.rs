@@ -1,4 +1,4 @@
-//! Stdout, which carries only the result.
+//! Format of the result, JSON or text for people, and its output on stdout, which carries only the result.
 
 use std::io::{self, IsTerminal, Write};
 

@@ -1,4 +1,4 @@
-//! Maps the claims of a token to a principal: its id, scopes and roles.
+//! Principal of a token: its id, scopes and roles, from the claims.
 
 use std::collections::BTreeSet;
 

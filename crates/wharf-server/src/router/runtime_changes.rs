@@ -1,4 +1,4 @@
-//! Changes a running server.
+//! Changes of a running server: adds and removes its tools, resources and prompts, and notifies subscribers.
 
 use std::{fmt, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! Calls that end with their response: one reply, or a stream of events that ends with the reply.
+//! Response streams of calls and batches without a session: messages as server-sent events, then the reply.
 
 use std::task::{Context, Poll};
 
@@ -6,7 +6,7 @@ use bytes::Bytes;
 use wharf_model::Outcome;
 use wharf_wire::{Codec, sse};
 
-use crate::server::http::auth::AuthExpiry;
+use crate::server::http::{auth::AuthExpiry, response_body::MAX_CHUNK_BYTES};
 use crate::{
     MessageReplies, ServerContext, Shutdown,
     server::{
@@ -14,9 +14,6 @@ use crate::{
         jsonl::in_flight::InFlight,
     },
 };
-
-/// Largest chunk of a stream, in bytes.
-pub(crate) const MAX_CHUNK_BYTES: usize = 32 << 10;
 
 /// Framing of server-sent events. Without a session the client cannot respond to requests.
 struct EventFraming;
