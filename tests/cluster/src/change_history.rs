@@ -7,7 +7,7 @@ use std::{
 
 use tokio::time::Instant;
 
-use crate::work::may_see;
+use crate::recording_tools::may_see;
 
 /// A change is published by the process that made it, after its acknowledgement: a process killed
 /// sooner than this may lose it.

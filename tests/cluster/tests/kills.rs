@@ -9,7 +9,7 @@ use wharf_cluster_tests::{
     load::Load,
     node_group::TestCluster,
     processes::{RedisProcess, TestDirectory},
-    stream::LegacySession,
+    recording_client::LegacySession,
     task_history::TaskTally,
 };
 
@@ -44,7 +44,7 @@ async fn a_cluster_on_redis_loses_nothing_when_nodes_are_killed() {
     let load = Load::new(cluster.url(), cluster.proxy().address(), end);
     let kills = async {
         let kills = cluster.kill_randomly(Duration::from_secs(1), end).await;
-        load.in_peace().await;
+        load.run_on_stable_cluster().await;
         kills
     };
     let (kills, ()) = tokio::join!(kills, load.run());

@@ -11,9 +11,9 @@ use wharf_cluster_tests::{
     node_group::TestCluster,
     processes::RedisProcess,
     proxy::{Proxy, WireState},
-    stream::{self, LegacySession},
+    recording_client::{self, LegacySession},
+    recording_tools::WorkArgs,
     task_history::TaskTally,
-    work::WorkArgs,
 };
 
 const NODE: &str = env!("CARGO_BIN_EXE_cluster-node");
@@ -73,7 +73,7 @@ impl OutageTest {
     async fn is_ready(&self) -> bool {
         // Every node directly: the balancer would take turns.
         for address in self.cluster.addresses().await {
-            if stream::status(address, "/ready").await.ok() != Some(200) {
+            if recording_client::status(address, "/ready").await.ok() != Some(200) {
                 return false;
             }
         }
@@ -131,7 +131,7 @@ async fn endure(outage_test: &OutageTest, client: &Client, length: Duration) -> 
         let (status, after) = LegacySession::refused(address, "zoe").await.expect("an answer");
         assert_eq!(status, 503, "a new session");
         assert!(after.is_some(), "a session that is refused says when to come back");
-        assert_eq!(stream::status(address, "/live").await.ok(), Some(200));
+        assert_eq!(recording_client::status(address, "/live").await.ok(), Some(200));
         assert!(!outage_test.is_ready().await, "it says that it is ready");
         sleep(Duration::from_millis(50)).await;
     }
@@ -164,9 +164,9 @@ async fn survive(kind: OutageKind) {
         zoe.call_task("work", &job).await.is_ok()
     });
     println!("{kind:?}: ready again after {recovered:?}, a task after {:?} more", again.await);
-    // Subscribers stop at the end of the peaceful phase: no change may come after it.
+    // Subscribers stop at the end of the stable phase: no change may come after it.
     sleep_until(end).await;
-    load.in_peace().await;
+    load.run_on_stable_cluster().await;
     running.await.expect("the load ends");
     outage_test.cluster.read_journal(&load.history).expect("the journal can be read");
     let tally = TaskTally::of(&load.history);

@@ -3,7 +3,7 @@
 // rmcp marks what only legacy clients have as deprecated.
 #![allow(deprecated)]
 
-mod asking;
+mod client_requests;
 mod lists;
 mod tools;
 

@@ -8,7 +8,7 @@ use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer};
 use serde_json::{Value, json};
 
-use crate::{CLOCK, Change, Demo, asking};
+use crate::{CLOCK, Change, Demo, client_requests};
 
 pub(crate) async fn call(
     demo: &Demo,
@@ -35,7 +35,7 @@ pub(crate) async fn call(
         "touch" => touch(demo, &context).await,
         "bonus" if *demo.shared.bonus.lock().unwrap() => "a bonus".to_owned(),
         "deploy" | "sign_in" | "poem" | "workspace" => {
-            return asking::call(request, &arguments, context).await;
+            return client_requests::call(request, &arguments, context).await;
         }
         other => return Err(ErrorData::invalid_params(format!("no tool {other}"), None)),
     };

@@ -18,7 +18,7 @@ use wharf_model::{
 
 /// All stores of a cluster.
 #[derive(Clone)]
-pub struct Ports(Arc<StoreState>);
+pub struct ClusterStores(Arc<StoreState>);
 
 struct StoreState {
     begun: Instant,
@@ -43,9 +43,9 @@ struct StoredStream {
     events: BTreeMap<u64, Vec<u8>>,
 }
 
-impl Ports {
+impl ClusterStores {
     pub fn new() -> Self {
-        Ports(Arc::new(StoreState {
+        ClusterStores(Arc::new(StoreState {
             begun: Instant::now(),
             away: AtomicBool::new(false),
             deaf: AtomicBool::new(false),
@@ -182,9 +182,9 @@ fn is_over(record: &Record, now: u64) -> bool {
     record.expires.is_some_and(|expires| expires <= now)
 }
 
-impl RecordStore for Ports {
+impl RecordStore for ClusterStores {
     fn now(&self) -> Stored<u64> {
-        self.reply(Ports::time)
+        self.reply(ClusterStores::time)
     }
 
     fn insert(&self, mut record: Record, most: usize) -> Stored<bool> {
@@ -256,7 +256,7 @@ impl RecordStore for Ports {
     }
 }
 
-impl EventStore for Ports {
+impl EventStore for ClusterStores {
     fn append(&self, stream: &str, event: Vec<u8>, keep: Retention) -> Stored<u64> {
         let stream = stream.to_owned();
         self.reply(move |ports| {
@@ -292,7 +292,7 @@ impl EventStore for Ports {
     }
 }
 
-impl Bus for Ports {
+impl Bus for ClusterStores {
     fn publish(&self, topic: &str, message: Vec<u8>) -> Stored<()> {
         let topic = topic.to_owned();
         self.reply(move |ports| {
@@ -314,19 +314,19 @@ impl Bus for Ports {
     }
 }
 
-impl RateStore for Ports {
+impl RateStore for ClusterStores {
     fn take(&self, _: &str, _: Rate) -> RateDecision {
         RateDecision::Now(Ok(()))
     }
 }
 
-impl Health for Ports {
+impl Health for ClusterStores {
     fn is_ready(&self) -> bool {
         !self.0.away.load(Ordering::SeqCst)
     }
 }
 
-impl NonceStore for Ports {
+impl NonceStore for ClusterStores {
     fn claim(&self, _: &str, _: Duration) -> Stored<bool> {
         self.reply(|_| true)
     }

@@ -1,6 +1,6 @@
 //! Hostile task servers: everything they do is bounded.
 
-use crate::support::{SECOND, answering, caller, caller_with, played::*};
+use crate::support::{SECOND, answering, caller, caller_with, scripted_tasks::*};
 use wharf_client::{CallOptions, ClientHandlerBuilder};
 use wharf_model::{ElicitResult, ErrorKind, Method, TaskState};
 

@@ -2,7 +2,7 @@
 
 use std::{future::poll_fn, sync::Arc, task::Poll};
 
-use crate::support::{FakeTransport, SECOND, caller, played::*};
+use crate::support::{FakeTransport, SECOND, caller, scripted_tasks::*};
 use serde_json::json;
 use wharf_model::{
     ActiveCall, ClientCapabilities, ClientRequest, Deadlines, ElicitationCapability, Error,
@@ -61,12 +61,12 @@ async fn a_client_with_the_same_dialect_gets_the_task() {
     {
         for asks in [InputMode::Deliver, InputMode::Suspend] {
             let states = [working("on")];
-            let played = if is_shown {
+            let task_server = if is_shown {
                 FakeTaskServer::extension(states)
             } else {
                 FakeTaskServer::legacy(states)
             };
-            let transport = played.transport();
+            let transport = task_server.transport();
             let relay = caller(&transport).relay();
             let (outcome, _) = front(&*relay, request(asks, tasking)).await;
             assert!(matches!(outcome, Outcome::Task(task) if task.id == "t-1"));

@@ -1,6 +1,6 @@
 //! Task handles.
 
-use crate::support::{FakeTransport, SECOND, answering, caller, played::*};
+use crate::support::{FakeTransport, SECOND, answering, caller, scripted_tasks::*};
 use futures_util::StreamExt;
 use serde_json::json;
 use wharf_client::ClientHandlerBuilder;

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use crate::support::{FakeTransport, SECOND, answering, caller, caller_with, played::*};
+use crate::support::{FakeTransport, SECOND, answering, caller, caller_with, scripted_tasks::*};
 use serde_json::{Value, json};
 use wharf_client::{CallOptions, ClientHandlerBuilder};
 use wharf_model::{
@@ -20,8 +20,8 @@ fn text(result: &ToolResult) -> &str {
 
 #[tokio::test(start_paused = true)]
 async fn a_call_that_becomes_a_task_ends_with_its_result() {
-    let played = FakeTaskServer::extension([working("halfway"), completed("done")]);
-    let transport = played.transport();
+    let task_server = FakeTaskServer::extension([working("halfway"), completed("done")]);
+    let transport = task_server.transport();
     let seen = Arc::new(Mutex::new(Vec::new()));
     let see = seen.clone();
     let result = caller(&transport)

@@ -1,6 +1,6 @@
 //! Tests of the model through its public API, in one binary.
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
-mod exchange;
+mod active_call;
 mod observe;
 mod stores;

@@ -6,4 +6,4 @@ mod formats;
 mod official;
 mod properties;
 mod schema;
-mod steps;
+mod step_budget;

@@ -30,9 +30,10 @@ use crate::{
     },
     router::{
         access::Access,
+        announced_capabilities::{EditCapabilities, ServerDescription},
         catalog::{CatalogLists, MethodTable, NotificationTable},
         concurrency::ConcurrencyLimit,
-        state::{EditCapabilities, ServerDescription, ServerState, StateMap},
+        state::{ServerState, StateMap},
     },
     tasks::{
         runtime::{ServerTasks, TASK_RUNTIME, TaskRuntime},

@@ -70,7 +70,7 @@ pub struct Declaration {
 impl Declaration {
     /// Declares that the handler takes arguments that deserialize as `T`.
     pub fn arguments<T: JsonSchema>(&mut self) {
-        self.arguments.push(schema::input::<T>());
+        self.arguments.push(schema::derive::input::<T>());
     }
 
     /// Declares that the handler takes shared state of type `T`.

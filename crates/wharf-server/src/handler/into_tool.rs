@@ -109,7 +109,7 @@ impl<T: Serialize + JsonSchema> IntoToolOutcome for Json<T> {
     }
 
     fn output_schema() -> Option<Value> {
-        schema::output::<T>()
+        schema::derive::output::<T>()
     }
 }
 

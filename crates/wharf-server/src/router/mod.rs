@@ -1,6 +1,7 @@
 //! Router: dispatches each request to its handler.
 
 pub(crate) mod access;
+pub(crate) mod announced_capabilities;
 mod call_custom_method;
 pub(crate) mod call_tool;
 pub(crate) mod caller_shares;

@@ -8,11 +8,8 @@ use std::{
 use arc_swap::ArcSwap;
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
-use serde_json::json;
 use wharf_model::{
-    CacheHint, Discovery, ListCapability, Meta, Method, NonceStore, Observers, Request,
-    ResourcesCapability, ServerCapabilities, Service, StateCipher, Stores, TASKS_EXTENSION,
-    TaskSupport,
+    CacheHint, Method, NonceStore, Observers, Request, Service, StateCipher, Stores,
 };
 
 use crate::{
@@ -21,6 +18,7 @@ use crate::{
     notifications::{SubscriptionTable, subscription_limits::SubscriptionLimits},
     router::{
         access::Access,
+        announced_capabilities::ServerDescription,
         catalog::{CatalogLists, CatalogSnapshot, MethodTable, NotificationTable},
         concurrency::ConcurrencyLimit,
         runtime_changes::Registry,
@@ -29,7 +27,6 @@ use crate::{
 };
 
 pub(crate) type StateMap = HashMap<TypeId, Box<dyn Any + Send + Sync>, RandomState>;
-pub(crate) type EditCapabilities = Box<dyn Fn(&mut ServerCapabilities) + Send + Sync>;
 
 pub(crate) struct ServerState {
     pub(crate) limits: CallLimits,
@@ -55,17 +52,6 @@ pub(crate) struct ServerState {
     pub(crate) observers: Observers,
     /// Locked while a new catalog is made; contains the order number of the next entry.
     pub(crate) writing: Mutex<u64>,
-}
-
-/// Description of a server besides its lists.
-pub(crate) struct ServerDescription {
-    pub(crate) instructions: Option<String>,
-    pub(crate) logging: bool,
-    /// True if a long call of any tool may become a task.
-    pub(crate) promotes: bool,
-    /// Extensions by identifier, with their settings.
-    pub(crate) extensions: Meta,
-    pub(crate) edit: Option<EditCapabilities>,
 }
 
 impl ServerState {
@@ -102,48 +88,5 @@ impl ServerState {
             self.catalog.store(Arc::new(self.description.catalog(lists, self.cache)));
         }
         Ok(changed)
-    }
-}
-
-impl ServerDescription {
-    pub(crate) fn catalog(&self, lists: CatalogLists, cache: CacheHint) -> CatalogSnapshot {
-        let capabilities = self.capabilities(&lists);
-        let discovery = Discovery { capabilities, instructions: self.instructions.clone(), cache };
-        CatalogSnapshot { lists, discovery }
-    }
-
-    /// Derives the capabilities from the lists, then lets the author edit them.
-    fn capabilities(&self, lists: &CatalogLists) -> ServerCapabilities {
-        let listed = |empty: bool| (!empty).then(|| ListCapability::default().list_changed(true));
-        let has_resources = !lists.resources.is_empty() || !lists.templates.is_empty();
-        let mut capabilities = ServerCapabilities::default();
-        capabilities.tools = listed(lists.tools.is_empty());
-        capabilities.prompts = listed(lists.prompts.is_empty());
-        capabilities.resources = has_resources
-            .then(|| ResourcesCapability::default().subscribe(true).list_changed(true));
-        capabilities.completions =
-            lists.prompts.entries().iter().any(|prompt| !prompt.extra.is_empty())
-                || lists.templates.entries().iter().any(|it| !it.extra.completions.is_empty());
-        capabilities.logging = self.logging;
-        capabilities.extensions = self.extensions.clone();
-        self.tasks(lists, &mut capabilities);
-        if let Some(edit) = &self.edit {
-            edit(&mut capabilities);
-        }
-        capabilities
-    }
-
-    /// Adds the tasks capability if a tool supports tasks, and the tasks extension if the server
-    /// may create tasks at all.
-    fn tasks(&self, lists: &CatalogLists, capabilities: &mut ServerCapabilities) {
-        let mut modes = lists.tools.entries().iter().filter_map(|tool| tool.extra.task.as_ref());
-        let makes_tasks = modes.any(|mode| mode.support != TaskSupport::Forbidden);
-        if makes_tasks {
-            let support = json!({"cancel": {}, "requests": {"tools": {"call": {}}}});
-            capabilities.tasks = support.as_object().cloned().map(Box::new);
-        }
-        if makes_tasks || (self.promotes && !lists.tools.is_empty()) {
-            capabilities.extensions.insert(TASKS_EXTENSION.into(), Meta::new().into());
-        }
     }
 }

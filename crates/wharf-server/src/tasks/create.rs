@@ -20,7 +20,7 @@ use crate::{
         run::{RunResources, state::TaskRun},
         scheduler::{RunSlot, TaskScheduler},
         storage,
-        storage::{record::TaskRecord, stored_types::SavedCall},
+        storage::{owner::owner_of, record::TaskRecord, stored_types::SavedCall},
     },
 };
 
@@ -54,7 +54,7 @@ pub(crate) async fn create_task(
 ) -> Result<Task, Error> {
     let scheduler = server.tasks.scheduler();
     scheduler.start(server, timer);
-    let (owner, caller) = (storage::owner(&request), Caller::of(&request.scope));
+    let (owner, caller) = (owner_of(&request), Caller::of(&request.scope));
     let (since, ttl) = (timer.now(), scheduler.ttl(&caller, ttl));
     let saved = SavedCall::from_request(&request, scheduler.options.arguments)?;
     let mut record = new_record(server, owner, saved, ttl).await?;

@@ -30,6 +30,7 @@ use crate::{
         storage,
         storage::{
             UpdateResult,
+            owner::principal_owner,
             record::{ChangeRejection, ClientResponse, RecordChanged, TaskEnd, TaskRecord},
             stored_types::SavedError,
         },
@@ -219,8 +220,7 @@ async fn list(server: &ServerState, request: &Request) -> Result<Outcome, Error>
     let most = server.limits.page.clamp(1, TASKS_PER_PAGE);
     let wanted = request.limit().and_then(|limit| usize::try_from(limit).ok());
     let size = wanted.map_or(most, |wanted| wanted.clamp(1, most));
-    let (owner, task_store) =
-        (storage::principal_owner(principal), &server.tasks.scheduler().task_store);
+    let (owner, task_store) = (principal_owner(principal), &server.tasks.scheduler().task_store);
     let records = task_store.list(&owner, after.as_deref(), size + 1).await;
     let mut records = records.map_err(store_error)?;
     // If the task of the cursor is gone, the position in the list is unknown; an empty page would

@@ -4,7 +4,7 @@ use wharf_model::{Notification, Principal, Task};
 
 use crate::{
     router::{catalog::ListedItem, state::ServerState},
-    tasks::{storage, storage::record::TaskRecord},
+    tasks::storage::{owner::is_owner, record::TaskRecord},
 };
 
 /// Prefix of an id for the log. The full id would give access to the task.
@@ -16,7 +16,7 @@ pub(crate) fn short_id(id: &str) -> &str {
 pub(crate) fn notify_subscribers(server: &ServerState, record: &TaskRecord) {
     for notification in task_notifications(server, record) {
         let is_allowed = |principal: Option<&_>| {
-            storage::is_owner(principal, &record.owner) && may_see(server, principal, record)
+            is_owner(principal, &record.owner) && may_see(server, principal, record)
         };
         server.subscription_table.publish(&notification, is_allowed);
     }

@@ -22,8 +22,7 @@ use crate::{
         promotion_state::TaskPromotion,
         run,
         run::{RunResources, ToolCall},
-        storage,
-        storage::stored_types::SavedCall,
+        storage::{owner::owner_of, stored_types::SavedCall},
     },
 };
 
@@ -45,7 +44,7 @@ pub(crate) fn promotable(
     let caller = Caller::of(&request.scope);
     let (promotion, timer) = (TaskPromotion::default(), outbox.timer().clone());
     request.scope.insert(promotion.clone());
-    let owner = storage::owner(&request);
+    let owner = owner_of(&request);
     let call = ToolCall { server, tool };
     let (exchange, inner) = call.start(request, timer.clone(), outbox.deadlines());
     // The deadlines of the inner call apply.

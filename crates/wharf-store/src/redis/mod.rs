@@ -6,10 +6,11 @@ mod connector;
 mod events;
 mod reconnect;
 mod records;
+mod url_settings;
 
 use std::sync::Arc;
 
-use redis::{Cmd, ConnectionInfo, IntoConnectionInfo, ProtocolVersion};
+use redis::Cmd;
 use wharf_model::{Error, ErrorKind, Health, Sharing, Stores};
 
 use self::{
@@ -17,16 +18,14 @@ use self::{
     claims::{RedisNonces, RedisRates},
     events::RedisEvents,
     records::RedisRecords,
+    url_settings::RedisConfig,
 };
-use crate::redis::{
-    connector::{ConnectionSettings, RedisConnector},
-    reconnect::RedisClient,
-};
-use crate::url::{StoreUrl, invalid_url};
+use crate::redis::{connector::RedisConnector, reconnect::RedisClient};
+use crate::url::StoreUrl;
 
 /// Opens two connections: one for commands, one for subscriptions.
 pub(crate) async fn open(url: &StoreUrl<'_>) -> Result<Stores, Error> {
-    let RedisConfig { info, prefix, settings } = parse(url)?;
+    let RedisConfig { info, prefix, settings } = url_settings::parse(url)?;
     let address = info.addr().to_string();
     let cannot = |why: redis::RedisError| {
         let message = format!("cannot reach Redis at {address}: {why}");
@@ -56,51 +55,6 @@ fn write_probe(prefix: &str) -> Cmd {
     set
 }
 
-/// Settings of a Redis URL.
-#[derive(Debug)]
-struct RedisConfig {
-    info: ConnectionInfo,
-    /// Prefix of all keys. It is a hash tag, so that a Redis cluster keeps all keys in one slot; a
-    /// script can only use keys of one slot.
-    prefix: String,
-    settings: ConnectionSettings,
-}
-
-fn parse(url: &StoreUrl<'_>) -> Result<RedisConfig, Error> {
-    let mut prefix = "wharf";
-    let mut settings = ConnectionSettings::default();
-    for (name, value) in &url.settings {
-        match name.as_str() {
-            "prefix" if !value.is_empty() && !value.contains(['{', '}']) => prefix = value,
-            "prefix" => return Err(invalid_url("prefix must not be empty or contain { or }")),
-            "proxy" => settings.proxy = Some(value.clone()),
-            #[cfg(feature = "redis-tls")]
-            "ca" | "cert" | "key" if url.scheme != "rediss" => {
-                return Err(invalid_url(
-                    "`ca`, `cert` and `key` need rediss://; redis:// has `prefix` and `proxy`",
-                ));
-            }
-            #[cfg(feature = "redis-tls")]
-            "ca" => settings.ca = Some(value.clone()),
-            #[cfg(feature = "redis-tls")]
-            "cert" => settings.cert = Some(value.clone()),
-            #[cfg(feature = "redis-tls")]
-            "key" => settings.key = Some(value.clone()),
-            // The error does not repeat the name: it may be part of a password.
-            _ => return Err(invalid_url(SUPPORTED_SETTINGS)),
-        }
-    }
-    let info = format!("redis:{}", url.rest).into_connection_info();
-    // The parser's error may contain the password.
-    let info = info.map_err(|_| invalid_url("write redis://HOST:PORT/DB?prefix=NAME"))?;
-    let protocol = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
-    let info = info.set_redis_settings(protocol);
-    Ok(RedisConfig { info, prefix: format!("{{{prefix}}}"), settings })
-}
-
-const SUPPORTED_SETTINGS: &str =
-    "unknown setting; the settings are `prefix`, `proxy`, and for rediss:// `ca`, `cert` and `key`";
-
 struct RedisHealth(Arc<RedisClient>, Arc<RedisBus>);
 
 impl Health for RedisHealth {
@@ -119,33 +73,4 @@ fn exact(number: u64) -> u64 {
 
 fn limit(most: usize) -> u64 {
     u64::try_from(most).unwrap_or(MAX_EXACT_INTEGER).min(MAX_EXACT_INTEGER)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn urls_name_a_redis_and_a_prefix() {
-        let parse = |url| parse(&StoreUrl::parse(url).unwrap());
-        let RedisConfig { info, prefix, .. } =
-            parse("redis://me:secret@host:7000/3?prefix=mine").unwrap();
-        assert_eq!((info.addr().to_string().as_str(), prefix.as_str()), ("host:7000", "{mine}"));
-        assert_eq!(info.redis_settings().db(), 3);
-        assert_eq!(parse("redis://host").unwrap().prefix, "{wharf}");
-        for url in [
-            "redis://host?prefix=",
-            "redis://host?prefix={a}",
-            "redis://host?size=9",
-            "redis://host?ca=secret.pem",
-            "redis://:pass?secret=1@host",
-            "redis://:pass?secret@host",
-            "redis://:secret@host:port",
-            "redis:",
-        ] {
-            let error = parse(url).unwrap_err();
-            assert!(error.message.contains("prefix"), "{url}: {error}");
-            assert!(!error.message.contains("secret"), "{url}: {error}");
-        }
-    }
 }

@@ -8,12 +8,15 @@ mod backoff;
 mod handshake;
 #[cfg(feature = "http")]
 mod http;
+mod limits;
 mod options;
 mod pausable_deadline;
 mod pending;
 mod revision_cache;
 mod stream;
 mod subscription;
+mod trace;
+mod unsolicited_requests;
 
 #[cfg(unix)]
 use std::path::PathBuf;
@@ -25,8 +28,11 @@ use wharf_model::{Error, ErrorKind, FailureOrigin};
 #[cfg(feature = "http")]
 pub use self::http::connect_http;
 pub use self::{
-    options::{ClientLimits, ClientTransportOptions, Trace, TraceEvent, UnsolicitedRequestHandler},
+    limits::ClientLimits,
+    options::ClientTransportOptions,
     pausable_deadline::{Deadline, DeadlinePause},
+    trace::{Trace, TraceEvent},
+    unsolicited_requests::UnsolicitedRequestHandler,
 };
 pub use crate::client::{
     revision_cache::RevisionCache,

@@ -3,10 +3,15 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use wharf_connect::HostConnector;
-use wharf_model::{BoxFuture, ClientRequest, CredentialsProvider, Error};
+use wharf_model::CredentialsProvider;
 use wharf_wire::{ClientIdentity, NegotiationTimeout, Revision};
 
-use super::RevisionCache;
+use crate::client::{
+    RevisionCache,
+    limits::ClientLimits,
+    trace::{Trace, TraceEvent},
+    unsolicited_requests::{NoHandler, UnsolicitedRequestHandler},
+};
 
 /// Upper limit of timeouts: the clock has an end.
 const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
@@ -129,13 +134,6 @@ impl ClientTransportOptions {
         self
     }
 
-    /// Passes an event to the trace callback.
-    pub(crate) fn record(&self, what: TraceEvent<'_>) {
-        if let Some(trace) = &self.trace {
-            trace(what);
-        }
-    }
-
     /// Timeout of a step of the handshake.
     pub(crate) fn time(&self, patience: NegotiationTimeout) -> Duration {
         let time = match patience {
@@ -143,13 +141,6 @@ impl ClientTransportOptions {
             NegotiationTimeout::Handshake => self.handshake,
         };
         time.min(MAX_TIMEOUT)
-    }
-
-    /// Passes a note to the trace callback.
-    pub(crate) fn note(&self, note: impl fmt::Display) {
-        if let Some(trace) = &self.trace {
-            trace(TraceEvent::Note(&note.to_string()));
-        }
     }
 }
 
@@ -160,122 +151,5 @@ impl fmt::Debug for ClientTransportOptions {
             .field("protocol_version", &self.protocol_version)
             .field("limits", &self.limits)
             .finish_non_exhaustive()
-    }
-}
-
-/// Limits for what a server may use.
-///
-/// ```
-/// # mod wharf { pub use wharf_transport::client; }
-/// use wharf::client::ClientLimits;
-///
-/// let limits = ClientLimits::default().message(1 << 20).in_flight(100);
-/// assert_eq!(limits.asks, 64);
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct ClientLimits {
-    /// Maximum length of a message, in bytes: a line, a body, an event. 16 MiB.
-    pub message: usize,
-    /// Maximum number of calls and subscriptions in flight. One more fails. 4,096.
-    pub in_flight: usize,
-    /// Maximum number of open requests of the server. One more is rejected. 64.
-    pub asks: usize,
-    /// Maximum number of messages waiting to be written, before callers wait (back-pressure). 256.
-    pub outgoing: usize,
-}
-
-impl Default for ClientLimits {
-    fn default() -> Self {
-        ClientLimits { message: 16 << 20, in_flight: 4096, asks: 64, outgoing: 256 }
-    }
-}
-
-impl ClientLimits {
-    /// Sets the maximum length of a message, in bytes.
-    #[must_use]
-    pub fn message(mut self, bytes: usize) -> Self {
-        self.message = bytes;
-        self
-    }
-
-    /// Sets the maximum number of calls and subscriptions in flight.
-    #[must_use]
-    pub fn in_flight(mut self, calls: usize) -> Self {
-        self.in_flight = calls;
-        self
-    }
-
-    /// Sets the maximum number of open requests of the server.
-    #[must_use]
-    pub fn asks(mut self, requests: usize) -> Self {
-        self.asks = requests;
-        self
-    }
-
-    /// Sets the maximum number of messages waiting to be written.
-    #[must_use]
-    pub fn outgoing(mut self, messages: usize) -> Self {
-        self.outgoing = messages;
-        self
-    }
-}
-
-/// Trace callback of a transport. It must not block.
-pub type Trace = Arc<dyn Fn(TraceEvent<'_>) + Send + Sync>;
-
-/// A message on a transport, or another event.
-///
-/// ```
-/// # mod wharf { pub use wharf_transport::client; }
-/// use wharf::client::TraceEvent;
-///
-/// /// Prints an event, as the trace callback of a client.
-/// fn print(event: TraceEvent<'_>) {
-///     match event {
-///         TraceEvent::Sent(message) => eprintln!("> {}", String::from_utf8_lossy(message)),
-///         TraceEvent::Received(message) => eprintln!("< {}", String::from_utf8_lossy(message)),
-///         TraceEvent::Note(note) => eprintln!("# {note}"),
-///         _ => {}
-///     }
-/// }
-/// # print(TraceEvent::Note("connected"));
-/// ```
-#[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub enum TraceEvent<'a> {
-    /// A message to the server.
-    Sent(&'a [u8]),
-    /// A message from the server.
-    Received(&'a [u8]),
-    /// Another event: a status line, a line of a child's stderr, a new connection.
-    Note(&'a str),
-}
-
-/// Answers requests of a legacy server that belong to no call, or cannot be attributed to one.
-///
-/// ```
-/// use wharf_model::{BoxFuture, ClientRequest, Error};
-/// use wharf_transport::client::UnsolicitedRequestHandler;
-///
-/// struct Refuse;
-///
-/// impl UnsolicitedRequestHandler for Refuse {
-///     fn ask(&self, ask: ClientRequest) -> BoxFuture<Result<String, Error>> {
-///         Box::pin(async move { Err(Error::method_not_found(ask.method().name())) })
-///     }
-/// }
-/// ```
-pub trait UnsolicitedRequestHandler: Send + Sync + 'static {
-    /// Answers a request: the result as JSON text. Dropping the future withdraws the request.
-    fn ask(&self, ask: ClientRequest) -> BoxFuture<Result<String, Error>>;
-}
-
-/// Rejects every request.
-struct NoHandler;
-
-impl UnsolicitedRequestHandler for NoHandler {
-    fn ask(&self, ask: ClientRequest) -> BoxFuture<Result<String, Error>> {
-        Box::pin(std::future::ready(Err(Error::method_not_found(ask.method().name()))))
     }
 }

@@ -15,8 +15,8 @@ use tokio::{
 use wharf::Endpoint;
 
 use crate::{
-    bridge::{self, StreamableHttpBridge},
     client::Client,
+    http_as_lines::{self, StreamableHttpBridge},
     server, web,
 };
 
@@ -150,7 +150,7 @@ impl Harness {
 
     /// A client whose lines are carried over HTTP.
     fn bridge(&self, revision: &'static str) -> (Reader, Writer) {
-        let (client, ends) = bridge::halves();
+        let (client, ends) = http_as_lines::halves();
         let (address, url) = (self.address.clone(), format!("http://{}", self.address));
         let (accept, pool) = match self.transport {
             Transport::HttpJson => ("application/json", web::http1()),
@@ -160,11 +160,11 @@ impl Harness {
         };
         match self.transport {
             Transport::Sse2024 => {
-                tokio::spawn(bridge::carry_sse(pool, url, ends));
+                tokio::spawn(http_as_lines::carry_sse(pool, url, ends));
             }
             #[cfg(feature = "websocket")]
             Transport::WebSocket => {
-                tokio::spawn(bridge::carry_websocket(address, ends));
+                tokio::spawn(http_as_lines::carry_websocket(address, ends));
             }
             _ => {
                 let url = format!("{url}/mcp");

@@ -5,10 +5,10 @@
 #![allow(unreachable_pub, reason = "nothing outside a test reaches into it")]
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod bridge;
 mod cases;
 mod client;
 mod harness;
+mod http_as_lines;
 mod server;
 mod web;
 

@@ -9,7 +9,7 @@ use tokio::time::{sleep, timeout};
 use tower_service::Service as _;
 use wharf_model::{Deadlines, Implementation, LogLevel, Timer};
 use wharf_server::{Ctx, Registry, Resource, Router, Tool};
-use wharf_testbed::cluster_stores::Ports;
+use wharf_testbed::cluster_stores::ClusterStores;
 use wharf_transport::{
     ServerContext, Shutdown, TokioTimer,
     server::http::{Http, HttpBody, HttpService},
@@ -19,7 +19,7 @@ use wharf_wire::ServerProtocol;
 const REVISION: &str = "2025-11-25";
 
 struct Cluster {
-    ports: Ports,
+    ports: ClusterStores,
     nodes: Vec<(HttpService, Registry)>,
 }
 
@@ -30,7 +30,7 @@ struct Client {
 
 impl Cluster {
     fn new() -> Self {
-        let ports = Ports::new();
+        let ports = ClusterStores::new();
         let node = |_| {
             let router = Router::builder()
                 .add(Resource::new("x:a", async || "a"))

@@ -18,11 +18,11 @@ use axum::{
 use wharf::server::{CallLimits, Item, KeyRing, Limits, Rates};
 use wharf::{http::Http, prelude::*, tasks::TaskOptions};
 use wharf_cluster_tests::{
-    task_history::{JournalEntry, TaskEvent},
-    work::{
+    recording_tools::{
         EffectJournal, LISTENERS, ToolState, count, interview, linger, may_see, note, touch,
         whoami, worker,
     },
+    task_history::{JournalEntry, TaskEvent},
 };
 use wharf_model::Rate;
 

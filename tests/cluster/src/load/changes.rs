@@ -18,9 +18,9 @@ use super::{Load, SETTLE_TIMEOUT};
 use crate::{
     change_history::{RecordedChange, SubscriberLog},
     random::SeededRandom,
+    recording_client::{CallEnd, LegacySession, listen},
+    recording_tools::{LISTENERS, TOOLS, note},
     sse,
-    stream::{CallEnd, LegacySession, listen},
-    work::{LISTENERS, TOOLS, note},
 };
 
 /// Number of events that a subscriber goes back to receive them again.

@@ -1,8 +1,8 @@
 //! Load of a real cluster: callers of both eras.
 
 mod changes;
-mod peace;
-mod questions;
+mod client_requests;
+mod stable_cluster;
 mod streams;
 mod tasks;
 
@@ -29,8 +29,8 @@ use wharf::{
 
 use crate::{
     change_history::{DeliveryGuarantee, RecordedChange, SubscriberLog},
+    recording_tools::{GO_ON, reply_to},
     task_history::{History, TaskEvent},
-    work::{GO_ON, reply_to},
 };
 
 /// Time for everything to end after the last kill.
@@ -100,7 +100,7 @@ impl Load {
     }
 
     /// Runs the whole load: tasks in both eras, streams, client requests, changes, and calls that
-    /// return the caller's name. Subscribers continue until [`Load::in_peace`] has finished.
+    /// return the caller's name. Subscribers continue until [`Load::run_on_stable_cluster`] has finished.
     pub async fn run(&self) {
         let mut callers = JoinSet::new();
         for (who, era) in [("alice", Era::Modern), ("bob", Era::Legacy), ("carol", Era::Modern)] {

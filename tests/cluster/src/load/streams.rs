@@ -10,7 +10,7 @@ use tokio::{
 use wharf::{Era, ErrorKind};
 
 use super::{Load, SETTLE_TIMEOUT, is_final};
-use crate::{random::SeededRandom, stream::LegacySession};
+use crate::{random::SeededRandom, recording_client::LegacySession};
 
 /// Concurrent streams of one caller, and calls per session.
 const STREAMS: usize = 64;

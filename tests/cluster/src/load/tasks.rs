@@ -16,8 +16,8 @@ use wharf::{
 use super::{Load, SETTLE_TIMEOUT, is_final};
 use crate::{
     random::SeededRandom,
+    recording_tools::WorkArgs,
     task_history::{TaskEvent, TaskView},
-    work::WorkArgs,
 };
 
 impl Load {

@@ -11,8 +11,8 @@ use wharf_server::{Router, TaskOptions};
 
 use super::{rpc::RpcNetwork, store::StoreHost, timer::SkewedTimer};
 use crate::{
+    recording_tools::{EffectJournal, ToolState, worker},
     task_history::{History, TaskEvent},
-    work::{EffectJournal, ToolState, worker},
 };
 
 const PORT: u16 = 3;

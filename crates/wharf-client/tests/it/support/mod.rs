@@ -1,6 +1,6 @@
 //! A fake transport that plays back scripted steps.
 
-pub(crate) mod played;
+pub(crate) mod scripted_tasks;
 
 use std::{
     collections::VecDeque,
@@ -48,7 +48,7 @@ pub(crate) struct FakeTransport {
     /// Number of calls dropped before their end.
     pub(crate) dropped: Arc<Mutex<usize>>,
     /// The script of a task, if there is one.
-    pub(crate) script: Option<Arc<Mutex<played::TaskScript>>>,
+    pub(crate) script: Option<Arc<Mutex<scripted_tasks::TaskScript>>>,
 }
 
 impl Default for FakeTransport {

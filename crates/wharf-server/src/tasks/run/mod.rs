@@ -1,7 +1,9 @@
 //! One run of a task, from its start to its stored result.
 
 pub(crate) mod lease_renewal;
+mod progress_reports;
 pub(crate) mod state;
+mod task_end;
 
 use std::{
     future::poll_fn,
@@ -11,11 +13,9 @@ use std::{
 };
 
 use wharf_model::{
-    ActiveCall, BoxFuture, Deadlines, Error, ErrorKind, Event, InputMode, Method, Notification,
-    Outbox, Outcome, Reply, Request, RequestBuilder, Service, TaskRequest, Timer, ToolInfo,
-    ToolResult, Trusted,
+    ActiveCall, BoxFuture, Deadlines, Error, Event, InputMode, Method, Outbox, Outcome, Request,
+    RequestBuilder, Service, TaskRequest, Timer, ToolInfo, Trusted,
 };
-use wharf_schema::value_problems;
 
 use crate::{
     call_tracing::{cause, printable},
@@ -23,16 +23,18 @@ use crate::{
     router::{call_tool, catalog::CatalogEntry, state::ServerState},
     tasks::{
         notify::short_id,
-        options::{TaskOptions, millis},
+        options::millis,
         promotion_state::TaskPromotion,
         run::{
             lease_renewal::Lease,
+            progress_reports::ProgressReports,
             state::{RunEvent, StopReason, TaskRun},
+            task_end::{reserve_result, task_end},
         },
         scheduler::{RegisteredRun, RunSlot, TaskScheduler},
         storage,
         storage::{
-            nested_json, random_fraction,
+            random_fraction,
             record::{TaskEnd, TaskRecord},
             stored_types::SavedError,
         },
@@ -279,93 +281,4 @@ fn poll(
         return Poll::Ready(LoopEvent::Event(event));
     }
     reports.poll(timer, cx).map(LoopEvent::Report)
-}
-
-/// Rate limit for stored progress: the first update at once, later ones at most once per interval;
-/// the last value wins.
-struct ProgressReports {
-    interval: Duration,
-    /// Maximum bytes of the message.
-    most: usize,
-    last: Option<ProgressUpdate>,
-    next: Option<Instant>,
-    alarm: Option<BoxFuture<()>>,
-}
-
-impl ProgressReports {
-    fn new(options: &TaskOptions) -> Self {
-        let (interval, most) = (options.progress_interval, options.item);
-        ProgressReports { interval, most, last: None, next: None, alarm: None }
-    }
-
-    fn take(&mut self, notification: Notification) {
-        match notification {
-            Notification::Progress { progress, total, message } => {
-                let is_long = message.as_ref().is_some_and(|text| text.len() > self.most);
-                let message = if is_long { message.map(value_problems::shorten) } else { message };
-                self.last = Some(ProgressUpdate { progress, total, message });
-            }
-            // The content is not logged: it was meant for the client.
-            _ => tracing::debug!("ignored a notification other than progress from a task"),
-        }
-    }
-
-    fn poll(&mut self, timer: &dyn Timer, cx: &mut Context<'_>) -> Poll<ProgressUpdate> {
-        if self.last.is_none() {
-            return Poll::Pending;
-        }
-        let next = self.next.unwrap_or_else(|| timer.now());
-        if timer.now() < next {
-            let alarm = self.alarm.get_or_insert_with(|| timer.sleep_until(next));
-            if alarm.as_mut().poll(cx).is_pending() {
-                return Poll::Pending;
-            }
-        }
-        self.alarm = None;
-        self.next = Some(timer.now() + self.interval);
-        self.last.take().map_or(Poll::Pending, Poll::Ready)
-    }
-}
-
-/// Reserves room for the end of a task; without room the task fails.
-fn reserve_result(scheduler: &TaskScheduler, id: &str, end: TaskEnd) -> TaskEnd {
-    let size = serde_json::to_vec(&end).map_or(0, |json| json.len());
-    match scheduler.memory.resize(id, size) {
-        Ok(()) => end,
-        Err(_) => {
-            let text = format!("There is no room for the result of {size} bytes in the task store");
-            let _ = scheduler.memory.resize(id, 0);
-            TaskEnd::Failed((&Error::new(ErrorKind::TaskFailed).with_message(text)).into())
-        }
-    }
-}
-
-/// Converts the outcome of the call to the end of the task. Errors meant for a model are results,
-/// in every dialect.
-fn task_end(outcome: Outcome, most: usize) -> TaskEnd {
-    let result = match outcome {
-        Outcome::Complete(Reply::Tool(result)) => result,
-        Outcome::Failed(error)
-            if error.kind.is_tool_result() || error.kind.is_invalid_tool_arguments() =>
-        {
-            ToolResult::error(&*error.message)
-        }
-        Outcome::Failed(error) => return TaskEnd::Failed(SavedError::within_limit(&error, most)),
-        _ => return TaskEnd::Failed((&Error::new(ErrorKind::InternalError)).into()),
-    };
-    TaskEnd::Completed(Box::new(match problem(&result, most) {
-        Some(text) => ToolResult::error(text),
-        None => result,
-    }))
-}
-
-/// Reason why a result cannot be stored.
-fn problem(result: &ToolResult, most: usize) -> Option<String> {
-    let json = serde_json::to_vec(result);
-    let size = json.as_ref().map_or(usize::MAX, Vec::len);
-    if size > most {
-        return Some(format!("The result has {size} bytes, and {most} is the limit for a task"));
-    }
-    let is_deep = json.is_ok_and(|json| nested_json::is_too_deep(&json));
-    is_deep.then(|| "The result is nested too deeply to be stored for a task".into())
 }

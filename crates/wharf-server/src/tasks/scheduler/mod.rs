@@ -1,6 +1,7 @@
 //! Task scheduler of one process: claims due tasks, tracks runs and notifies subscribers.
 
 pub(crate) mod claim;
+mod original_calls;
 pub(crate) mod poll_loop;
 pub(crate) mod slots;
 
@@ -8,14 +9,16 @@ use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     mem,
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak, atomic::Ordering},
-    time::Instant,
 };
 
-use wharf_model::{Bus, Caller, RecordStore, Request, Sharing, Timer};
+use wharf_model::{Bus, Caller, RecordStore, Sharing, Timer};
 use wharf_store::{MemoryBus, MemoryRecords};
 
-use crate::tasks::scheduler::slots::{LoopGuard, TaskBusSubscriber};
 pub(crate) use crate::tasks::scheduler::slots::{RegisteredRun, RunSlot, TaskWatch, WaitSlot};
+use crate::tasks::scheduler::{
+    original_calls::OriginalCall,
+    slots::{LoopGuard, TaskBusSubscriber},
+};
 use crate::{
     router::{caller_shares::CallerShares, state::ServerState},
     tasks::{
@@ -23,15 +26,13 @@ use crate::{
         options::TaskOptions,
         run::state::{StopReason, TaskRun},
         runtime::LifecycleFlags,
-        storage::{DUE_MARK, TOPIC, TaskStore, record::TaskRecord},
+        storage::{DUE_MARK, TOPIC, TaskStore},
         wakeup::{WakeSignal, spawn},
     },
 };
 
 /// Maximum number of changed tasks queued for the loop; beyond that it checks all tasks.
 const MAX_CHANGED_TASKS: usize = 4096;
-/// Maximum number of original requests kept for tasks without a free slot.
-const MAX_ORIGINAL_CALLS: usize = 1024;
 
 /// Record store and bus of the tasks; in memory by default.
 #[derive(Clone)]
@@ -85,13 +86,6 @@ struct SchedulerState {
     next_watcher: u64,
     waiting: usize,
     subscription: Option<Box<dyn std::any::Any + Send + Sync>>,
-}
-
-/// Original request of a task without a free slot, kept until the task expires.
-struct OriginalCall {
-    id: String,
-    request: Request,
-    expires: Instant,
 }
 
 impl TaskScheduler {
@@ -220,38 +214,6 @@ impl TaskScheduler {
         if let Some(task_run) = task_run {
             task_run.stop(StopReason::Lost);
         }
-    }
-
-    /// Keeps the original request of a task without a free slot. If there are too many, the oldest
-    /// is dropped and rebuilt from its record.
-    pub(crate) fn keep_original(&self, record: &TaskRecord, request: Request, expires: Instant) {
-        let gone = {
-            let mut state = self.lock();
-            let id = record.id.clone();
-            state.waiting_owners.insert(id.clone(), record.owner.clone());
-            state.originals.push_back(OriginalCall { id, request, expires });
-            let full = state.originals.len() > MAX_ORIGINAL_CALLS;
-            if full { state.originals.pop_front() } else { None }
-        };
-        drop(gone);
-    }
-
-    fn take_original(&self, id: &str) -> Option<Request> {
-        let mut state = self.lock();
-        let index = state.originals.iter().position(|take_original| take_original.id == id)?;
-        state.originals.remove(index).map(|take_original| take_original.request)
-    }
-
-    /// Drops the original requests of tasks that expired while they were queued.
-    fn remove_expired(&self, now: Instant) {
-        self.memory.remove_expired(now);
-        let mut state = self.lock();
-        let (gone, kept) = mem::take(&mut state.originals)
-            .into_iter()
-            .partition::<VecDeque<_>, _>(|take_original| take_original.expires <= now);
-        state.originals = kept;
-        drop(state);
-        drop(gone);
     }
 
     /// Watches a task: the signal is notified when the task may have changed.

@@ -12,7 +12,7 @@ use crate::{
     router::caller_shares::CallerShare,
     tasks::{
         run::{lease_renewal::heartbeat_interval, state::TaskRun},
-        storage,
+        storage::owner::counted_caller,
         wakeup::WakeSignal,
     },
 };
@@ -126,7 +126,7 @@ impl TaskScheduler {
         if self.is_stopped() {
             return None;
         }
-        match self.slots.claim(state.slots, &storage::counted_caller(owner)) {
+        match self.slots.claim(state.slots, &counted_caller(owner)) {
             Some(share) => {
                 state.slots += 1;
                 Some(RunSlot { scheduler: self.clone(), used: true, share })

@@ -1,22 +1,23 @@
 //! Task records in the record store: load, change with compare-and-swap, publish.
 
 pub(crate) mod nested_json;
+pub(crate) mod owner;
 pub(crate) mod record;
 pub(crate) mod stored_types;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use serde_json::value::RawValue;
-use sha2::{Digest, Sha256};
 use wharf_model::{
-    AttachResult, Bus, Caller, Error, ErrorKind, LogThrottle, Principal, Record, RecordStore,
-    Request, Timer,
+    AttachResult, Bus, Error, ErrorKind, LogThrottle, Principal, Record, RecordStore, Timer,
 };
 
 use crate::{
     random,
-    tasks::storage::record::{ChangeRejection, RecordChanged, TaskRecord},
+    tasks::storage::{
+        owner::is_owner,
+        record::{ChangeRejection, RecordChanged, TaskRecord},
+    },
 };
 
 /// Bus topic for changes of tasks. A message is the id of a changed task, or [`DUE_MARK`] and the
@@ -30,11 +31,6 @@ const MAX_UPDATE_TRIES: u32 = 32;
 const MAX_UPDATE_PAUSE: Duration = Duration::from_millis(64);
 /// Longer than every generated id: longer ids are not looked up in the store.
 const MAX_ID_BYTES: usize = 64;
-
-/// Number of owners that unauthenticated callers are counted as, by their addresses.
-const ADDRESS_GROUPS: u16 = 4096;
-/// First character of an owner that is a group of addresses. No digest of a principal contains it.
-const GROUP_MARK: char = '~';
 
 /// Storage of tasks.
 pub(crate) struct TaskStore {
@@ -206,38 +202,6 @@ pub(crate) enum StepSaveResult {
     AlreadySaved(Box<RawValue>),
     /// Another process holds the task, or it has ended.
     Lost,
-}
-
-/// Owner that a new task of this caller is stored and counted under. Unauthenticated callers are
-/// counted by address, so that one of them cannot use up the tasks of all.
-pub(crate) fn owner(request: &Request) -> String {
-    match request.principal() {
-        Some(principal) => principal_owner(principal),
-        None => match Caller::of(&request.scope).address_group(ADDRESS_GROUPS) {
-            Some(group) => format!("{GROUP_MARK}{group:03x}"),
-            None => String::new(),
-        },
-    }
-}
-
-/// True if a caller with this principal may access the tasks of `owner`. All unauthenticated callers
-/// are one identity: the address counts for limits only, because it may change.
-pub(crate) fn is_owner(caller: Option<&Principal>, owner: &str) -> bool {
-    match caller {
-        Some(principal) => principal_owner(principal) == owner,
-        None => owner.is_empty() || owner.starts_with(GROUP_MARK),
-    }
-}
-
-/// Caller whose share the running tasks of this owner are counted in.
-pub(crate) fn counted_caller(owner: &str) -> Caller {
-    if owner.is_empty() { Caller::Local } else { Caller::Principal(owner.into()) }
-}
-
-/// Owner of a principal's tasks: a digest, so that the store does not learn the principal.
-pub(crate) fn principal_owner(principal: &Principal) -> String {
-    let hash = Sha256::new().chain_update("wharf task owner\0").chain_update(principal.id());
-    BASE64_URL_SAFE_NO_PAD.encode(hash.finalize())
 }
 
 /// Logs a failure of the task store. Every call and every task repeats it, so the line is rate-limited.

@@ -1,8 +1,8 @@
 //! The stores in a real Redis; every test starts its own.
 
+mod contract;
 mod failures;
 mod proxy;
-mod sharing;
 #[cfg(feature = "redis-tls")]
 mod tls;
 

@@ -6,7 +6,7 @@ use serde_json::json;
 use tokio::{task::JoinSet, time::sleep};
 
 use crate::http_cluster::{
-    response::TestResponse,
+    decoded_response::TestResponse,
     support::{BOTH, EVENTS, JSON, NEWEST, SessionClient, SessionServer, tool},
 };
 

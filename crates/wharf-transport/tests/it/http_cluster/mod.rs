@@ -7,10 +7,10 @@ mod access;
 #[path = "../http_session/calls.rs"]
 mod calls;
 mod chaos;
+#[path = "../http_session/decoded_response.rs"]
+mod decoded_response;
 mod node_changes;
 mod node_failures;
-#[path = "../http_session/response.rs"]
-mod response;
 mod store_outages;
 #[path = "../http_session/support.rs"]
 #[allow(dead_code, reason = "part of it is used by one server")]

@@ -2,9 +2,9 @@
 
 mod access;
 mod calls;
+mod decoded_response;
 mod lifetime;
 mod limits;
-mod response;
 mod resume;
 #[allow(dead_code, reason = "part of it is used by several servers")]
 mod support;

@@ -22,9 +22,9 @@ use wharf_transport::{
 };
 use wharf_wire::ServerProtocol;
 
-use wharf_testbed::cluster_stores::Ports;
+use wharf_testbed::cluster_stores::ClusterStores;
 
-use super::response::{StreamNames, TestResponse};
+use super::decoded_response::{StreamNames, TestResponse};
 
 pub(crate) const NEWEST: &str = "2025-11-25";
 pub(crate) const JSON: &str = "application/json";
@@ -176,7 +176,7 @@ pub(crate) struct SessionServer {
     /// Index of the next server.
     turn: Arc<AtomicUsize>,
     names: StreamNames,
-    pub(crate) ports: Ports,
+    pub(crate) ports: ClusterStores,
 }
 
 impl SessionServer {
@@ -207,7 +207,7 @@ impl SessionServer {
             .deadlines(Deadlines { idle: None, total: None })
             .limits(lines)
             .http_limits(limits);
-        let ports = Ports::new();
+        let ports = ClusterStores::new();
         let host = Arc::new(host);
         let shared = ports.clone();
         let make = move |stop| {

@@ -1,22 +1,22 @@
 //! Token store in a file that only its owner can read, encrypted with a key in the system's keychain if
 //! there is one.
 
+mod encryption;
 #[cfg(test)]
 pub(crate) mod tests;
 
 use std::{
     env, fmt,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
-use ring::rand::{SecureRandom as _, SystemRandom};
 use serde_json::Value;
 use wharf_model::{BoxFuture, Error, ErrorKind};
 
 use crate::client::token_store::file_format::{FileEntry, TokenFile};
-use crate::client::token_store::keychain::{EncryptionKey, KeychainError};
+use crate::client::token_store::keychain::EncryptionKey;
 use crate::client::{Login, LoginKey, StoreLock, TokenStore};
 
 pub use crate::client::token_store::keychain::Keychain;
@@ -163,78 +163,6 @@ impl FileTokenStore {
         let text = serde_json::to_string(token_file)
             .map_err(|error| TokenFileError::at(&self.path, &error))?;
         crate::client::token_store::owner_only_file::write(&self.path, &text)
-    }
-
-    fn open(&self, entry: &FileEntry) -> Result<Value, TokenFileError> {
-        let cached_key = self.cached_key();
-        if let Some(login) = entry.open(cached_key.as_ref()) {
-            return Ok(login);
-        }
-        // Another process may have created the file again with another key.
-        let key = self.fetch_key()?;
-        entry.open(key.as_ref()).ok_or_else(|| self.missing_key())
-    }
-
-    /// The key that encrypts the file. Another key would lock out the other processes.
-    fn key_for(&self, token_file: &TokenFile) -> Result<EncryptionKey, TokenFileError> {
-        let opens = |key: &EncryptionKey| {
-            token_file.logins.iter().any(|entry| entry.open(Some(key)).is_some())
-        };
-        // The cached key first, so that renewed tokens are saved even if the keychain is locked now.
-        if let Some(key) = self.cached_key().filter(opens) {
-            return Ok(key);
-        }
-        // A locked keychain looks like an empty one, so no new key is created here.
-        self.fetch_key()?.ok_or_else(|| self.missing_key())
-    }
-
-    /// Reads the key from the keychain.
-    fn fetch_key(&self) -> Result<Option<EncryptionKey>, TokenFileError> {
-        let Some(keychain) = &self.keychain else {
-            return Err(
-                self.keychain_failed(&KeychainError("no keychain is configured".to_owned()))
-            );
-        };
-        let key = keychain.get(&self.path).map_err(|why| self.keychain_failed(&why))?;
-        if key.is_some() {
-            self.cache_key(key.clone());
-        }
-        Ok(key)
-    }
-
-    /// Creates a key in the keychain.
-    fn new_key(&self) -> Result<EncryptionKey, KeychainError> {
-        let Some(keychain) = &self.keychain else {
-            return Err(KeychainError("there is no keychain".to_owned()));
-        };
-        let mut bytes = [0; 32];
-        let random = SystemRandom::new().fill(&mut bytes);
-        random.map_err(|_| KeychainError("the system gives no random numbers".to_owned()))?;
-        let key = EncryptionKey(bytes);
-        keychain.put(&self.path, &key)?;
-        self.cache_key(Some(key.clone()));
-        Ok(key)
-    }
-
-    fn cached_key(&self) -> Option<EncryptionKey> {
-        self.key.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn cache_key(&self, key: Option<EncryptionKey>) {
-        *self.key.lock().unwrap_or_else(PoisonError::into_inner) = key;
-    }
-
-    fn missing_key(&self) -> TokenFileError {
-        let what = "the system's keychain has no key that decrypts it: unlock the keychain; if the key is lost, log out and log in again";
-        TokenFileError::at(&self.path, &what)
-    }
-
-    fn keychain_failed(&self, why: &KeychainError) -> TokenFileError {
-        let what = format!(
-            "it is encrypted with a key in the system's keychain, which is not available: {}",
-            why.0
-        );
-        TokenFileError::at(&self.path, &what)
     }
 }
 

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep, timeout};
 use wharf_model::{Error, Record};
 
-use crate::server::http::cluster::{Cluster, StoreUnavailable, jitter};
+use crate::server::http::cluster::{Cluster, StoreUnavailable, store_availability::jitter};
 
 /// Interval of the heartbeat.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(3);

@@ -6,6 +6,8 @@
 
 pub(crate) mod heartbeat;
 pub(crate) mod message;
+mod session_digest;
+mod store_availability;
 
 use std::{
     future::Future,
@@ -16,24 +18,23 @@ use std::{
     time::Duration,
 };
 
-use sha2::{Digest, Sha256};
 use tokio::{
     sync::{Notify, watch},
-    time::{Instant, timeout},
+    time::Instant,
 };
-use wharf_model::{Error, ErrorKind, Sharing, Stored, Stores};
+use wharf_model::{Sharing, Stores};
 
 use crate::Shutdown;
 use crate::task_set::TaskSet;
 
-pub(crate) use crate::server::http::cluster::message::{ALL_NODES, BusReceiver, ClusterMessage};
+pub(crate) use crate::server::http::cluster::{
+    message::{ALL_NODES, BusReceiver, ClusterMessage},
+    session_digest::{digest, hex},
+    store_availability::{STORE_UNAVAILABLE, StoreUnavailable},
+};
 
-/// Longest duration of a store operation.
-const STORE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Interval at which the store is polled, in case a bus message was lost.
 pub(crate) const POLL_INTERVAL: Duration = Duration::from_secs(5);
-/// Time after which a client may retry a request that needs an unavailable store.
-const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// Low bits of a client request's number that count requests; the high bits are the node number.
 const REQUEST_COUNTER_BITS: u32 = 20;
 
@@ -54,25 +55,6 @@ pub(crate) struct Cluster {
     tasks: Weak<TaskSet>,
     pub(crate) shutdown: Shutdown,
 }
-
-/// Error: a store failed or did not answer in time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct StoreUnavailable;
-
-impl StoreUnavailable {
-    /// Returns the error for a client whose call needs the stores.
-    pub(crate) fn error(self) -> Error {
-        let millis = RETRY_AFTER.as_millis() as u64;
-        let data = serde_json::json!({ "retryAfterMs": millis });
-        Error::new(ErrorKind::TemporarilyUnavailable)
-            .with_message(STORE_UNAVAILABLE)
-            .with_data(data)
-    }
-}
-
-/// Error text for requests that need an unavailable store.
-pub(crate) const STORE_UNAVAILABLE: &str =
-    "The store of this server is unavailable or full: try again later";
 
 impl Cluster {
     /// Joins a cluster. None if the stores are not shared, or if the system has no randomness.
@@ -126,36 +108,6 @@ impl Cluster {
         }
     }
 
-    /// Runs a store operation with a timeout. Fails at once while the stores are known to be unavailable.
-    pub(crate) async fn store_call<T>(&self, operation: Stored<T>) -> Result<T, StoreUnavailable> {
-        if self.stores_unavailable() {
-            return Err(StoreUnavailable);
-        }
-        match timeout(STORE_TIMEOUT, operation).await {
-            Ok(Ok(answer)) => Ok(answer),
-            _ => {
-                self.check_now.notify_one();
-                Err(StoreUnavailable)
-            }
-        }
-    }
-
-    /// Returns true if the stores were unavailable at the last check.
-    pub(crate) fn stores_unavailable(&self) -> bool {
-        self.health.borrow().is_none()
-    }
-
-    /// Returns true if the stores answer now.
-    pub(crate) async fn is_ready(&self) -> bool {
-        !self.stores_unavailable() && self.store_call(self.stores.sessions.now()).await.is_ok()
-    }
-
-    /// Waits a moment, then until the stores are available.
-    pub(crate) async fn wait_until_available(&self) {
-        tokio::time::sleep(jitter(RETRY_AFTER / 4)).await;
-        let _ = self.health.subscribe().wait_for(Option::is_some).await;
-    }
-
     /// Publishes a message on the bus. Receivers also poll, so a lost message only delays them.
     pub(crate) async fn publish(
         &self,
@@ -180,25 +132,4 @@ impl Cluster {
         let node = u32::try_from(question >> REQUEST_COUNTER_BITS).ok()?;
         (node != 0 && node != self.node).then_some(node)
     }
-}
-
-/// Returns one to two times `least`, so that not all processes retry at once.
-fn jitter(least: Duration) -> Duration {
-    let mut random = [0; 1];
-    let _ = getrandom::fill(&mut random);
-    least + least * u32::from(random[0]) / 256
-}
-
-/// Hashes a session id for the stores, which must not contain the id itself.
-pub(crate) fn digest(name: &[u8]) -> [u8; 32] {
-    Sha256::digest(name).into()
-}
-
-/// Encodes a digest as hexadecimal digits.
-pub(crate) fn hex(digest: &[u8]) -> String {
-    use std::fmt::Write as _;
-    digest.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }

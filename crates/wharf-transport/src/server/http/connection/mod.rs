@@ -4,6 +4,7 @@ pub(crate) mod drain;
 pub(crate) mod head_and_write_timeouts;
 pub(crate) mod http1;
 pub(crate) mod http2;
+mod refusals;
 #[cfg(feature = "tls")]
 pub(crate) mod tls;
 
@@ -14,7 +15,7 @@ use http::{Request, StatusCode, request::Parts};
 use hyper::body::Incoming;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::{
-    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
+    io::{AsyncRead, AsyncReadExt, AsyncWrite},
     net::{TcpListener, TcpStream},
     time::timeout,
 };
@@ -24,9 +25,10 @@ use wharf_model::RequestExtensions;
 use crate::server::http::{
     HttpService,
     connection::{
-        drain::{CLOSE_TIMEOUT, drain},
+        drain::drain,
         http1::{ResponseGuard, serve_http1},
         http2::{HTTP2_PREFACE, serve_http2},
+        refusals::{SERVER_FULL_RESPONSE, refuse_connection},
     },
     request_body::discard_body,
     request_checks,
@@ -39,16 +41,9 @@ use crate::server::{
     listener::{AcceptLimits, accept_loop},
 };
 
-/// First byte of a TLS handshake.
-const TLS_HANDSHAKE_BYTE: u8 = 0x16;
-/// Largest number of bytes that are read and discarded from a client that is refused.
-const MAX_DISCARDED_BYTES: u64 = 64 << 10;
 /// Interval of TCP keep-alive probes; the connection is closed after four without an answer.
 const TCP_KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
-/// Response to a client that is refused because the server is full.
-const SERVER_FULL_RESPONSE: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconnection: close\r\n\
-content-type: application/json\r\ncontent-length: 117\r\n\r\n\
-{\"jsonrpc\":\"2.0\",\"error\":{\"code\":-32600,\"message\":\"The server is full: all connections are in use. Try again later\"}}";
+
 /// Accepts and serves connections until the server shuts down, then drains them within the grace period
 /// (graceful shutdown).
 pub async fn serve(service: HttpService, listener: TcpListener) {
@@ -107,39 +102,6 @@ pub(crate) enum NegotiatedProtocol {
     /// Version negotiated with ALPN.
     Http1,
     Http2,
-}
-
-impl NegotiatedProtocol {
-    /// Returns the reason to refuse a client with these first bytes. Empty if the client could not read a
-    /// response.
-    fn refusal(self, prefix: &[u8], is_http2: bool) -> Option<&'static str> {
-        match self {
-            NegotiatedProtocol::Plain if prefix[0] == TLS_HANDSHAKE_BYTE => {
-                Some("This port does not use TLS: use http:// instead of https://")
-            }
-            NegotiatedProtocol::Http1 if is_http2 => {
-                Some("The TLS handshake negotiated HTTP/1.1, not HTTP/2")
-            }
-            NegotiatedProtocol::Http2 if !is_http2 => Some(""),
-            _ => None,
-        }
-    }
-}
-
-/// Sends the reason in an HTTP/1.1 response and closes the connection before its first request.
-async fn refuse_connection(stream: &mut (impl AsyncRead + AsyncWrite + Unpin), why: &str) {
-    let response = format!(
-        "HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain\r\ncontent-length: {}\r\n\
-         connection: close\r\n\r\n{why}\n",
-        why.len() + 1,
-    );
-    let sending = async {
-        stream.write_all(response.as_bytes()).await?;
-        stream.shutdown().await?;
-        // Closing a socket with unread input resets the connection, and the client may lose the response.
-        tokio::io::copy(&mut stream.take(MAX_DISCARDED_BYTES), &mut tokio::io::sink()).await
-    };
-    let _ = timeout(CLOSE_TIMEOUT, sending).await;
 }
 
 /// Serves a connection with the version of HTTP that its first bytes show.

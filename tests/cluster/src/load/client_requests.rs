@@ -11,7 +11,10 @@ use tokio::{
 use wharf::{Client, Era};
 
 use super::{Load, SETTLE_TIMEOUT, is_final};
-use crate::{random::SeededRandom, stream::LegacySession, task_history::TaskEvent, work::minutes};
+use crate::{
+    random::SeededRandom, recording_client::LegacySession, recording_tools::minutes,
+    task_history::TaskEvent,
+};
 
 /// Concurrent calls of one caller: one whose node is lost ends late.
 const AT_ONCE: usize = 24;

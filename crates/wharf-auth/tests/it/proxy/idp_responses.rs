@@ -11,7 +11,7 @@ use wharf_model::BoxFuture;
 
 use wharf_testbed::fake_idp::{Idp, IdpBehavior};
 
-use crate::proxy::{browser_and_client::*, documents::Publisher};
+use crate::proxy::{browser_and_client::*, client_id_documents::Publisher};
 
 /// Signs in with this behaviour of the provider; returns the final redirect.
 async fn redirect_after(

@@ -16,8 +16,8 @@ use tokio::{
 };
 
 use crate::{
+    recording_tools::{minutes, question, reply_to},
     sse::{SILENCE_TIMEOUT, SseEvents},
-    work::{minutes, question, reply_to},
 };
 
 const REVISION: &str = "2025-11-25";
