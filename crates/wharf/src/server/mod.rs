@@ -9,6 +9,7 @@ mod endpoint;
 mod http;
 mod limits;
 mod reply_stream;
+mod run_log;
 
 pub use builder::Server;
 pub use command_line::{CommandLine, CommandLineOption, Transport};
