@@ -83,13 +83,8 @@ pub(crate) fn method_name(request: &Request) -> Cow<'static, str> {
 /// Sanitizes a caller's string for the log: short, and without characters that could forge lines,
 /// colours or text direction.
 pub(crate) fn printable(text: &str) -> String {
-    printable_up_to(text, 256)
-}
-
-/// Sanitizes a text of at most `most` characters for the log.
-pub(crate) fn printable_up_to(text: &str, most: usize) -> String {
     let is_unsafe = |c: char| c.is_control() || UNSAFE_CHARS.iter().any(|range| range.contains(&c));
-    text.chars().take(most).map(|c| if is_unsafe(c) { '\u{fffd}' } else { c }).collect()
+    text.chars().take(256).map(|c| if is_unsafe(c) { '\u{fffd}' } else { c }).collect()
 }
 
 /// Characters besides control characters that break lines, change the text direction or are

@@ -27,6 +27,8 @@ fn program() {
         let span = tracing::info_span!(
             "job",
             job = 7,
+            "otel.name" = "work",
+            "app.quay" = "west",
             span_id = "b7ad6b7169203331",
             trace_id = "0af7651916cd43dd8448eb211c80319c"
         );
@@ -111,7 +113,8 @@ fn fields_of_the_span_and_the_trace_are_in_the_line() {
     let lines = json_lines(&output);
     assert_eq!(lines.len(), 2, "{lines:?}");
     for line in &lines {
-        assert_eq!(line["job"], 7);
+        assert_eq!((&line["job"], &line["app.quay"]), (&7.into(), &"west".into()));
+        assert!(line.get("otel.name").is_none(), "{line}");
         assert_eq!(line["trace_id"], "0af7651916cd43dd8448eb211c80319c");
         assert_eq!(line["span_id"], "b7ad6b7169203331");
     }
@@ -132,6 +135,11 @@ fn fields_of_the_span_and_the_trace_are_in_the_line() {
 
 #[test]
 fn text_has_no_control_characters() {
+    let variables = [("WHARF_LOG_FORMAT", "json"), ("WHARF_LOG", "info")];
+    let text = stderr(&run("--log-format=text", &variables));
+    let line = text.lines().find(|line| line.contains("moored")).unwrap();
+    assert!(line.contains("moored") && line.contains(" job=7 "), "{line}");
+    assert!(!line.contains("quay"), "{line}");
     let text = stderr(&run("--log-format=text", &[("WHARF_LOG_FORMAT", "json")]));
     let line = text.lines().find(|line| line.contains("moor")).unwrap();
     let (_, rest) = line.split_once("Z  WARN run_log: ").unwrap();

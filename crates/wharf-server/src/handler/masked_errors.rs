@@ -6,13 +6,13 @@ use wharf_model::{BoxFuture, Content, Error, ErrorKind, Outcome, Reply, ToolResu
 
 use crate::{
     builder::Part,
-    call_tracing::{method_name, printable, printable_up_to},
+    call_tracing::{method_name, printable},
     handler::{Endpoint, extract::Incoming, tool_error::with_all_sources},
     random,
 };
 
-/// Maximum length of an error in the log.
-const MAX_CHARS: usize = 4096;
+/// Maximum number of lines of an error in the log.
+const MAX_LINES: usize = 32;
 
 /// Endpoint whose errors are masked. Servers that show errors do not have it, so that their calls pay nothing.
 struct MaskedEndpoint(Arc<dyn Endpoint>);
@@ -80,7 +80,8 @@ fn masked(outcome: Outcome, error: &str, method: &str, name: &str) -> Outcome {
     // Without random bytes the time of the log line has to do.
     let _ = random::fill(&mut id);
     let error_id = format!("{:016x}", u64::from_be_bytes(id));
-    let error = printable_up_to(error, MAX_CHARS);
+    let lines: Vec<String> = error.lines().take(MAX_LINES).map(printable).collect();
+    let error = lines.join("\n");
     tracing::error!(error_id, method, name, error, "masked an error of a handler");
     let text = format!("{} (id {error_id})", ErrorKind::InternalError.message());
     match outcome {

@@ -40,6 +40,10 @@ impl LogFields {
     }
 
     fn set(&mut self, name: &'static str, value: FieldValue) {
+        // These are instructions for an exporter of spans.
+        if name.starts_with("otel.") {
+            return;
+        }
         match self.0.iter_mut().find(|field| field.0 == name) {
             Some(field) => field.1 = value,
             None => self.0.push((name, value)),

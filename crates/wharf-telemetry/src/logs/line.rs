@@ -46,6 +46,8 @@ pub(super) fn write_line(
             push_escaped(&mut line, target, "");
             line.push_str(": ");
             push_escaped(&mut line, message, "");
+            // Attributes of the conventions, such as `network.transport`, are for programs.
+            let others = others.filter(|field| !field.0.contains('.'));
             others.chain(trace).for_each(|(name, value)| push_text_field(&mut line, name, value));
         }
         LogFormat::Json => {

@@ -81,10 +81,12 @@ impl Display {
         if self.out.is_json() {
             return self.out.json(report);
         }
-        let lines = view::lines(report, self.out.columns(), self.out.paint());
+        let lines = |columns| view::lines(report, columns, self.out.paint());
         if once || !terminal::can_redraw() {
-            return self.out.lines(&lines);
+            return self.out.lines(&lines(self.out.columns()));
         }
+        // In the last column, the cursor would be on it, and erasing to the end of the line would erase it.
+        let lines = lines(self.out.columns() - 1);
         self.draw(&lines)
     }
 
@@ -95,11 +97,8 @@ impl Display {
 
     fn draw(&mut self, lines: &[String]) -> Result<(), CliError> {
         let rows = terminal::rows();
-        let columns = self.out.columns();
         let mut text = String::from("\x1b[H");
         for line in lines.iter().take(rows.saturating_sub(1)) {
-            // A line of exactly the width of the terminal would move the cursor down twice.
-            debug_assert!(terminal::width(line) <= columns || line.contains('\x1b'));
             text.push_str(&terminal::as_shown(line));
             text.push_str("\x1b[K\r\n");
         }
