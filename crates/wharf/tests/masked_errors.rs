@@ -118,12 +118,17 @@ fn requests() -> Vec<(&'static str, Value)> {
 
 async fn reply(endpoint: &Endpoint, mut request: Value, revision: &str) -> String {
     let mut extensions = RequestExtensions::new();
+    let has_task = |name| request["params"].get(name).is_some();
+    let uses_tasks = has_task("task") || has_task("taskId");
     match LEGACY.contains(&revision) {
         true => extensions.insert(revision.parse::<ProtocolVersion>().unwrap()),
         false => {
             let meta = &mut request["params"]["_meta"];
             meta["io.modelcontextprotocol/protocolVersion"] = json!(revision);
-            meta["io.modelcontextprotocol/clientCapabilities"] = json!({});
+            meta["io.modelcontextprotocol/clientCapabilities"] = match uses_tasks {
+                true => json!({"extensions": {"io.modelcontextprotocol/tasks": {}}}),
+                false => json!({}),
+            };
         }
     }
     let mut replies = endpoint.handle_stream(request.to_string(), extensions);
@@ -181,6 +186,43 @@ async fn a_task_stores_no_text_of_an_error() {
             Err(error) => format!("{error:?}"),
         };
         assert!(log.line(id_in(&text)).contains(SECRET), "{way}");
+    }
+}
+
+/// Calls the tool `task` as a task of this revision, and returns what the client learns about its end.
+async fn followed(endpoint: &Endpoint, revision: &str) -> String {
+    let arguments = json!({"name": "task", "arguments": {}, "task": {"ttl": 60_000}});
+    let created = reply(endpoint, request("tools/call", arguments), revision).await;
+    let created: Value = serde_json::from_str(&created).unwrap();
+    let result = &created["result"];
+    let task = result.get("task").unwrap_or(result);
+    let id = task["taskId"].as_str().unwrap_or_else(|| panic!("{created}"));
+    loop {
+        let state = reply(endpoint, request("tasks/get", json!({"taskId": id})), revision).await;
+        if state.contains("\"working\"") {
+            tokio::task::yield_now().await;
+            continue;
+        }
+        // The legacy dialect has a method of its own for the result.
+        return match LEGACY.contains(&revision) {
+            true => {
+                let asked = request("tasks/result", json!({"taskId": id}));
+                state + &reply(endpoint, asked, revision).await
+            }
+            false => state,
+        };
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_follows_a_task_receives_no_text_of_its_error() {
+    let (log, _guard) = LogBuffer::start();
+    for (way, fail) in WAYS {
+        let endpoint = server(fail);
+        for revision in ["2025-11-25", "2026-07-28"] {
+            let text = followed(&endpoint, revision).await;
+            assert!(log.line(id_in(&text)).contains(SECRET), "{way}, {revision}");
+        }
     }
 }
 
