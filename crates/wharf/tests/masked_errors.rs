@@ -25,8 +25,11 @@ fn io_error() -> io::Error {
     io::Error::other(format!("/etc/{SECRET}"))
 }
 
+/// Error of a handler.
+type Fail = fn() -> ToolError;
+
 /// Each way in which a handler can fail.
-const WAYS: [(&str, fn() -> ToolError); 9] = [
+const WAYS: [(&str, Fail); 9] = [
     ("text", || ToolError::new(SECRET)),
     ("content", || ToolError::content(vec![Content::text(SECRET), Content::text("no")])),
     ("question mark", || io_error().into()),
@@ -74,7 +77,7 @@ impl LogBuffer {
     }
 }
 
-fn server(fail: fn() -> ToolError) -> Endpoint {
+fn server(fail: Fail) -> Endpoint {
     let failing = move || async move { Err::<String, _>(fail()) };
     let task = Tool::new("task", failing).task(TaskMode::optional());
     Server::new("test", "1")
