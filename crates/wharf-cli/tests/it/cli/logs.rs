@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::sandbox::{CommandOutput, Sandbox, finished};
+use crate::cli::sandbox::{CommandOutput, Sandbox, WHARF, finished};
 
 const CALL: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"add","arguments":{"a":1,"b":2},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}"#;
 
@@ -51,7 +51,7 @@ fn an_invalid_format_is_an_error() {
         error["message"],
         "--log-format: \"xml\" is no format of log lines: write text or json"
     );
-    let mut command = sandbox.command(&["list", "--", crate::sandbox::WHARF, "serve"]);
+    let mut command = sandbox.command(&["list", "--", WHARF, "serve"]);
     command.env("WHARF_LOG", "verbose");
     let error = finished(command, "").told(1);
     assert!(error["message"].as_str().unwrap().starts_with("WHARF_LOG: \"verbose\""), "{error}");

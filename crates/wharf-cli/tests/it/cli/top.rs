@@ -4,7 +4,7 @@ use std::{net::TcpListener, process::Stdio};
 
 use serde_json::Value;
 
-use crate::{
+use crate::cli::{
     pty::Pty,
     sandbox::{DemoServer, PATIENCE, Sandbox, lines},
 };

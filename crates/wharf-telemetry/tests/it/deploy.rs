@@ -1,5 +1,4 @@
 //! Files in `deploy/`: the dashboard and the alert rules are about metrics that exist.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::{
     collections::BTreeSet,

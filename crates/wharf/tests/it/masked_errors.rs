@@ -1,5 +1,4 @@
 //! `Server::mask_errors`: no text of a handler's error reaches a client, and the log has it.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::{
     io,

@@ -1,5 +1,4 @@
 //! Log of a program that ends in `run`: its lines on stderr.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::{
     io::Write as _,
@@ -34,6 +33,7 @@ fn program() {
         );
         span.in_scope(|| {
             tracing::warn!(
+                target: "app",
                 ships = 3,
                 tide = 1.5,
                 is_late = true,
@@ -41,7 +41,7 @@ fn program() {
                 text = "a\n\u{1b}[31mb",
                 "cannot\nmoor"
             );
-            tracing::info!("moored");
+            tracing::info!(target: "app", "moored");
         });
         "done"
     });
@@ -62,7 +62,7 @@ fn program() {
 /// Runs the program with this command line and environment, and calls its tool.
 fn run(words: &str, variables: &[(&str, &str)]) -> Output {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "program", "--ignored", "--nocapture"]).env(WORDS, words);
+    command.args(["--exact", "run_log::program", "--ignored", "--nocapture"]).env(WORDS, words);
     for name in ["RUST_LOG", "WHARF_LOG", "WHARF_LOG_FORMAT"] {
         command.env_remove(name);
     }
@@ -96,7 +96,7 @@ fn lines_are_json_where_there_is_no_terminal() {
     let expected = ["ts", "level", "target", "msg", "ships", "tide", "is_late", "ts_", "text"];
     assert!(expected.iter().all(|name| names.contains(name)), "{names:?}");
     assert_eq!(line["level"], "WARN");
-    assert_eq!(line["target"], "run_log");
+    assert_eq!(line["target"], "app");
     assert_eq!(line["msg"], "cannot\nmoor");
     assert_eq!(
         (&line["ships"], &line["tide"], &line["is_late"]),
@@ -128,7 +128,7 @@ fn fields_of_the_span_and_the_trace_are_in_the_line() {
     );
     assert!(
         moored.starts_with(r#"{"ts":""#)
-            && moored.contains(r#"Z","level":"INFO","target":"run_log","msg":"moored","#),
+            && moored.contains(r#"Z","level":"INFO","target":"app","msg":"moored","#),
         "{moored}"
     );
 }
@@ -142,10 +142,10 @@ fn text_has_no_control_characters() {
     assert!(!line.contains("quay"), "{line}");
     let text = stderr(&run("--log-format=text", &[("WHARF_LOG_FORMAT", "json")]));
     let line = text.lines().find(|line| line.contains("moor")).unwrap();
-    let (_, rest) = line.split_once("Z  WARN run_log: ").unwrap();
+    let (_, rest) = line.split_once("Z  WARN app: ").unwrap();
     assert_eq!(rest, r#"cannot\nmoor ships=3 tide=1.5 is_late=true ts=noon text="a\n\u001b[31mb""#);
     let text = stderr(&run("", &[("WHARF_LOG_FORMAT", "text")]));
-    assert!(text.contains("Z  WARN run_log: cannot"), "{text}");
+    assert!(text.contains("Z  WARN app: cannot"), "{text}");
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn the_variable_of_wharf_comes_before_that_of_rust() {
     let count = |variables: &[(&str, &str)]| json_lines(&run("", variables)).len();
     assert_eq!(count(&[("RUST_LOG", "info")]), 2);
     assert_eq!(count(&[("WHARF_LOG", "off"), ("RUST_LOG", "info")]), 0);
-    assert_eq!(count(&[("WHARF_LOG", ""), ("RUST_LOG", "error,run_log=info")]), 2);
+    assert_eq!(count(&[("WHARF_LOG", ""), ("RUST_LOG", "error,app=info")]), 2);
 }
 
 #[test]
@@ -199,7 +199,7 @@ fn the_subscriber_of_the_application_stays() {
 fn status_lines_are_json_only_if_json_was_chosen() {
     let status = |words: &str| {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "program", "--ignored", "--nocapture"]).env(WORDS, words);
+        command.args(["--exact", "run_log::program", "--ignored", "--nocapture"]).env(WORDS, words);
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         let stderr = std::io::BufReader::new(child.stderr.take().unwrap());
