@@ -16,7 +16,7 @@ pub(crate) fn install_prometheus(_: &Workspace) -> Result<(), String> {
 /// Installs a package if `program` is missing.
 fn install_package(package: &str, program: &str) -> Result<(), String> {
     if let Some(version) = output(program, &["--version"]) {
-        println!("{package}: using {version}");
+        println!("{package}: using {}", version.lines().next().unwrap_or_default());
         return Ok(());
     }
     println!("{package}: installing Debian's package {package}");
