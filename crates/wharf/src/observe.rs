@@ -11,5 +11,7 @@ pub use wharf_model::{
 };
 #[cfg(feature = "server")]
 pub use wharf_server::Tracing;
+#[cfg(feature = "logs")]
+pub use wharf_telemetry::{LogConfigError, LogFormat, Logs};
 #[cfg(feature = "metrics")]
 pub use wharf_telemetry::{Metrics, MetricsFormat};

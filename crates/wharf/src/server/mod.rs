@@ -9,6 +9,7 @@ mod endpoint;
 mod http;
 mod limits;
 mod reply_stream;
+mod run_log;
 #[cfg(feature = "http")]
 mod startup_notice;
 

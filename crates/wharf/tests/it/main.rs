@@ -39,9 +39,12 @@ mod in_process;
 #[cfg(feature = "http")]
 mod late_get_stream;
 mod macros;
+mod masked_errors;
 mod method_availability;
 #[cfg(feature = "metrics")]
 mod metrics;
 #[cfg(all(feature = "client", feature = "oauth-proxy"))]
 mod oauth_proxy;
+#[cfg(feature = "logs")]
+mod run_log;
 mod single_message;

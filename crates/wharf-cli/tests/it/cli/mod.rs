@@ -12,6 +12,7 @@ mod config;
 mod exit_codes;
 #[cfg(unix)]
 mod interrupts;
+mod logs;
 #[cfg(unix)]
 mod protected_server;
 mod proxy_options;
@@ -26,6 +27,8 @@ mod stores;
 mod tasks;
 #[cfg(unix)]
 mod terminal;
+#[cfg(unix)]
+mod top;
 mod transports;
 #[cfg(unix)]
 mod trust;
