@@ -145,6 +145,33 @@ impl<T: Clone> SlotTable<T> {
         larger.iter().chain([caller]).find_map(|it| self.longest_idle(it, now, &slot_use))
     }
 
+    /// Slot to evict of the caller with the most units: its longest idle one, else a busy one. Where a slot in use
+    /// may be evicted instead of refusing a new one. `spared` is not evicted while it is busy. The slot stays in the
+    /// table until it is removed.
+    #[cfg(feature = "http")]
+    pub(crate) fn victim_of_largest(
+        &mut self,
+        spared: Option<&T>,
+        now: u64,
+        slot_use: impl Fn(&T) -> SlotUse,
+    ) -> Option<T>
+    where
+        T: PartialEq,
+    {
+        let (_, largest) = self.ranking.last()?.clone();
+        if let Some(idle) = self.longest_idle(&largest, now, &slot_use) {
+            return Some(idle);
+        }
+        let first = self.any_slot(&largest, &slot_use)?;
+        if spared != Some(&first) {
+            return Some(first);
+        }
+        let spared = self.shares.get_mut(&largest)?.heap.pop()?;
+        let next = self.any_slot(&largest, &slot_use);
+        self.shares.get_mut(&largest)?.heap.push(spared);
+        next
+    }
+
     fn adjust(&mut self, caller: &Caller, change: impl FnOnce(usize) -> usize) {
         if !self.shares.contains_key(caller) {
             let share = CallerShare { held: 0, slots: 0, heap: BinaryHeap::new() };
@@ -288,6 +315,31 @@ mod tests {
         assert_eq!((table.take("alice", 105), table.take("bob", 200)), (None, None));
         table.set(103, SlotUse::Idle(0));
         assert_eq!(table.take("bob", 200), Some(Some(103)));
+    }
+
+    #[cfg(feature = "http")]
+    #[test]
+    fn the_largest_caller_loses_a_busy_slot_but_not_the_spared_one() {
+        let mut table = TestTable::new(10);
+        for number in 0..3 {
+            table.take("mallory", number);
+            table.set(number, SlotUse::Busy);
+        }
+        table.take("alice", 100);
+        let victim = |table: &mut TestTable, spared| {
+            let (slot_use, now) = (table.slot_use(), table.now);
+            let victim = table.slots.victim_of_largest(Some(&spared), now, slot_use);
+            victim.inspect(|number| table.remove(*number))
+        };
+        assert_eq!(victim(&mut table, 0), Some(1));
+        table.set(2, SlotUse::Idle(0));
+        assert_eq!(victim(&mut table, 2), Some(2));
+        table.take("mallory", 3);
+        table.set(3, SlotUse::Busy);
+        assert_eq!(victim(&mut table, 0), Some(3));
+        table.remove(100);
+        assert_eq!(victim(&mut table, 0), None);
+        assert_eq!(victim(&mut table, 1), Some(0));
     }
 
     #[test]

@@ -5,7 +5,10 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::time::sleep;
 
-use crate::http_session::support::{NEWEST, SessionClient, SessionServer, tool};
+use crate::http_session::{
+    response::TestResponse,
+    support::{NEWEST, SessionClient, SessionServer, tool},
+};
 
 #[tokio::test(start_paused = true)]
 async fn a_call_above_the_limit_is_rejected_with_a_retry_time() {
@@ -208,10 +211,22 @@ async fn a_stream_that_has_ended_is_kept_for_its_time_only() {
     count_unread(&server, &client, 1).await;
     assert_eq!(client.get(Some("1-0")).await.status, 200);
     sleep(minute * 3 / 4).await;
-    // Expiry is checked when another one ends.
     count_unread(&server, &client, 1).await;
     assert_eq!(client.get(Some("1-0")).await.status, 400);
     assert_eq!(kept(&client, 2).await.len(), 2);
+}
+
+/// Its memory was kept until another stream ended.
+#[tokio::test(start_paused = true)]
+async fn a_stream_expires_although_no_other_ends() {
+    let minute = Duration::from_secs(60);
+    let server = SessionServer::with(|limits| limits.replay_time = minute);
+    let client = server.client(NEWEST).await;
+    count_unread(&server, &client, 1).await;
+    sleep(minute / 2).await;
+    assert_eq!(kept(&client, 1).await.len(), 2);
+    sleep(minute).await;
+    assert_eq!(client.get(Some("1-0")).await.status, 400);
 }
 
 #[tokio::test(start_paused = true)]
@@ -299,23 +314,69 @@ async fn a_newcomer_can_resume_its_stream_although_many_callers_have_filled_the_
     }
 }
 
+/// Lets this caller fill, end and resume 16 streams in each of some sessions. Returns their readers, which read nothing.
+async fn resume_unread(
+    server: &SessionServer,
+    caller: &'static str,
+    sessions: usize,
+) -> Vec<TestResponse> {
+    let mut reading = Vec::new();
+    for _ in 0..sessions {
+        let mut client = as_caller(server, caller);
+        client.open().await;
+        for stream in 1..=16 {
+            count_unread(server, &client, 50).await;
+            reading.push(client.get(Some(&format!("{stream}-0"))).await);
+        }
+    }
+    reading
+}
+
 /// A caller that resumes all its streams without reading them kept the memory.
 #[tokio::test(start_paused = true)]
 async fn a_newcomer_can_resume_its_stream_although_all_others_are_being_read() {
     let server = SessionServer::with(|limits| limits.replay_total = 200_000);
-    let mut mallory = as_caller(&server, "mallory");
-    mallory.open().await;
-    let mut reading = Vec::new();
-    for stream in 1..=16 {
-        count_unread(&server, &mallory, 50).await;
-        reading.push(mallory.get(Some(&format!("{stream}-0"))).await);
-    }
+    let _reading = resume_unread(&server, "mallory", 1).await;
     let mut newcomer = as_caller(&server, "newcomer");
     newcomer.open().await;
     count_unread(&server, &newcomer, 50).await;
     assert_eq!(kept(&newcomer, 1).await.len(), 51);
     count_unread(&server, &newcomer, 50).await;
     assert_eq!(kept(&newcomer, 2).await.len(), 51);
+}
+
+/// Streams that are being read were never discarded for one of their own caller.
+#[tokio::test(start_paused = true)]
+async fn streams_being_read_stay_within_the_total() {
+    // One stream takes about 19 kB.
+    let server = SessionServer::with(|limits| limits.replay_total = 200_000);
+    let mut reading = resume_unread(&server, "mallory", 3).await;
+    reading.extend(resume_unread(&server, "malvina", 3).await);
+    let mut complete = 0;
+    for response in reading {
+        complete += usize::from(response.status == 200 && response.messages().await.len() == 51);
+    }
+    assert!((5..12).contains(&complete), "{complete} streams were kept");
+}
+
+/// Open calls beyond their caller's share displaced the ended streams of all others.
+#[tokio::test(start_paused = true)]
+async fn open_calls_of_one_caller_do_not_displace_the_streams_of_others() {
+    let server = SessionServer::with(|limits| limits.replay_total = 60_000);
+    let mut alice = as_caller(&server, "alice");
+    alice.open().await;
+    count_unread(&server, &alice, 10).await;
+    let mut mallory = as_caller(&server, "mallory");
+    mallory.open().await;
+    let mut unread = Vec::new();
+    for id in 1..=100 {
+        unread.push(mallory.post(tool(id, "count_and_wait", json!({"to": 5}))).await);
+    }
+    server.settle().await;
+    assert_eq!(kept(&alice, 1).await.len(), 11);
+    // Hers are still kept when another of hers ends.
+    count_unread(&server, &alice, 1).await;
+    assert_eq!(kept(&alice, 1).await.len(), 11);
 }
 
 /// The calls of all callers waited for their clients to read each event.

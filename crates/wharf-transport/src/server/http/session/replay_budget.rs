@@ -1,8 +1,9 @@
 //! Memory budget of the events that all streams of an endpoint keep for replay.
 //!
 //! Open streams have a share per caller ([`Budget`]), because their unread events cannot be taken back. Ended streams
-//! may use all memory that open ones leave. When it is used up, the streams that ended first are discarded, of the
-//! caller whose ended streams take the most ([`SlotTable`]).
+//! may use all memory that open ones leave, and an eighth in any case: open streams beyond their callers' shares do not
+//! displace them. When it is used up, the streams that ended first are discarded, of the caller whose ended streams take
+//! the most ([`SlotTable`]).
 
 use std::{
     collections::BTreeMap,
@@ -20,11 +21,13 @@ use crate::server::{
     limits::fair_eviction::{SlotTable, SlotUse},
 };
 
-/// Largest number of expired streams that are discarded when a stream ends.
-const MAX_EXPIRED_AT_ONCE: usize = 4;
+/// Part of the memory that open streams cannot take: this fraction of it.
+const ENDED_FRACTION: usize = 8;
 
 /// Bytes that all streams keep, and the queue of ended streams.
 pub(crate) struct ReplayBudget {
+    /// Maximum of all streams, in bytes.
+    most: usize,
     /// Bytes of the streams outside the queue.
     open: Arc<Budget>,
     /// Bytes of the streams in the queue, readable without its lock.
@@ -63,7 +66,8 @@ impl ReplayBudget {
         let retention_ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let slots = SlotTable::new(limit);
         Arc::new(ReplayBudget {
-            open: Budget::new(limit),
+            most: limit,
+            open: Budget::new(limit - limit / ENDED_FRACTION),
             ended_bytes: AtomicUsize::new(0),
             retention_ms,
             ended: Mutex::new(EndedStreams { next: 0, by_age: BTreeMap::new(), slots }),
@@ -75,9 +79,9 @@ impl ReplayBudget {
         ReplayShare { budget: self.clone(), open: self.open.share(caller), position: None }
     }
 
-    /// Discards streams whose retention has passed. A few at a time, because every end of a stream does this.
-    pub(crate) fn expire(&self, now: u64) {
-        for _ in 0..MAX_EXPIRED_AT_ONCE {
+    /// Discards streams whose retention has passed, `most` at a time.
+    pub(crate) fn expire(&self, now: u64, most: usize) {
+        for _ in 0..most {
             // A statement of its own: a stream must not be dropped while the queue is locked.
             let first = self.change(|ended| ended.pop_expired(now, self.retention_ms));
             let Some(stream) = first else { return };
@@ -90,14 +94,15 @@ impl ReplayBudget {
     /// Returns true if streams must be discarded, and some can be.
     pub(crate) fn is_full(&self) -> bool {
         let ended = self.ended_bytes.load(Ordering::Relaxed);
-        ended > 0 && ended.saturating_add(self.open.total()) > self.open.most()
+        ended > 0 && ended > self.most - self.open.total().min(self.open.most())
     }
 
-    /// Discards ended streams until the memory suffices, for a stream of this caller that has grown.
-    pub(crate) fn make_room(&self, caller: &Caller, now: u64) {
+    /// Discards ended streams until the memory suffices, after the stream at `position` has ended or an open one has
+    /// grown.
+    pub(crate) fn make_room(&self, position: Option<u64>, now: u64) {
         while self.is_full() {
             // A statement of its own: a stream must not be dropped while the queue is locked.
-            let victim = self.change(|ended| ended.pop_victim(caller, now));
+            let victim = self.change(|ended| ended.pop_victim(position, now));
             let Some(stream) = victim else { return };
             if let Some(log) = stream.log.upgrade() {
                 log.discard(stream.is_read);
@@ -118,8 +123,9 @@ impl ReplayBudget {
 }
 
 impl ReplayShare {
-    pub(crate) fn caller(&self) -> &Caller {
-        self.open.caller()
+    /// Returns the position in the queue, if the stream is in it.
+    pub(crate) fn position(&self) -> Option<u64> {
+        self.position
     }
 
     /// Sets the bytes of the stream. Returns true if it is open and its caller now exceeds its share.
@@ -131,11 +137,6 @@ impl ReplayShare {
             }
             None => self.open.resize(bytes).is_err(),
         }
-    }
-
-    /// Returns true if the stream is in the queue of ended streams.
-    pub(crate) fn is_queued(&self) -> bool {
-        self.position.is_some()
     }
 
     /// Appends an ended stream to the queue.
@@ -153,7 +154,8 @@ impl ReplayShare {
         }
     }
 
-    /// Records whether the stream is being read: one that is goes only if its caller takes most of the memory.
+    /// Records whether the stream is being read: one that is goes only after all others of its caller, and not before
+    /// another stream has grown or ended.
     pub(crate) fn set_read(&self, is_read: bool) {
         if let Some(position) = self.position
             && let Some(stream) = self.budget.lock().by_age.get_mut(&position)
@@ -198,14 +200,16 @@ impl EndedStreams {
         if is_late { self.remove(position) } else { None }
     }
 
-    fn pop_victim(&mut self, caller: &Caller, now: u64) -> Option<EndedStream> {
+    /// Removes a stream of the caller that takes the most. The one that has just ended is spared while it is being
+    /// read: its reader has had no time for the reply.
+    fn pop_victim(&mut self, just_ended: Option<u64>, now: u64) -> Option<EndedStream> {
         let streams = &self.by_age;
         let slot_use = |position: &u64| match streams.get(position) {
             None => SlotUse::Gone,
             Some(stream) if stream.is_read => SlotUse::Busy,
             Some(stream) => SlotUse::Idle(stream.ended_ms),
         };
-        let position = self.slots.victim(caller, now, slot_use)?;
+        let position = self.slots.victim_of_largest(just_ended.as_ref(), now, slot_use)?;
         self.remove(position)
     }
 }

@@ -23,7 +23,7 @@ use crate::{
     server::limits::fair_eviction::{SlotTable, SlotUse},
 };
 
-/// Shortest and longest interval between two searches for expired sessions.
+/// Shortest and longest interval between two searches for expired sessions and streams.
 const SWEEP_INTERVALS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
 
 /// Handshakes for which there is room beside a full table: a fraction of the number of sessions, and the least.
@@ -204,7 +204,8 @@ impl<S: TableEntry> SessionManager<S> {
         was_alive
     }
 
-    /// Ends expired sessions. False if the table is empty afterwards.
+    /// Ends expired sessions, and discards streams that are no longer kept for replay. False if the table is empty
+    /// afterwards.
     fn sweep(self: &Arc<Self>) -> bool {
         let mut table = self.lock();
         let evicted = table.expired();
@@ -212,6 +213,7 @@ impl<S: TableEntry> SessionManager<S> {
         let is_swept = table.is_swept;
         drop(table);
         evicted.iter().for_each(|session| session.end());
+        self.common.replay_budget.expire(self.common.now(), usize::MAX);
         S::after_sweep(self);
         is_swept
     }
@@ -356,9 +358,10 @@ fn log_full_table(session: &Session, evicted: usize, is_admitted: bool) {
 async fn sweep_loop<S: TableEntry>(sessions: Weak<SessionManager<S>>, shutdown: Shutdown) {
     let [least, most] = SWEEP_INTERVALS;
     loop {
-        let Some(idle) = sessions.upgrade().map(|it| it.common.limits.session_idle) else { return };
+        let Some(limits) = sessions.upgrade().map(|it| it.common.limits) else { return };
+        let shortest = limits.session_idle.min(limits.replay_time);
         tokio::select! {
-            () = sleep((idle / 8).clamp(least, most)) => {}
+            () = sleep((shortest / 8).clamp(least, most)) => {}
             () = shutdown.stopped() => {}
         }
         let Some(sessions) = sessions.upgrade() else { return };

@@ -30,6 +30,8 @@ pub(crate) use crate::server::http::session::event_log::{
 const EVENT_OVERHEAD_BYTES: usize = 128;
 /// Unused capacity of a message that is not worth releasing, in bytes.
 const MAX_UNUSED_BYTES: usize = 64;
+/// Largest number of expired streams that are discarded when a stream ends. The rest is left to the table of sessions.
+const MAX_EXPIRED_AT_ONCE: usize = 4;
 /// Memory of a stream beside its events.
 const STREAM_OVERHEAD_BYTES: usize = 512;
 
@@ -200,15 +202,15 @@ impl EventLog {
         drop(state);
         wake(waker);
         self.persist_pending();
-        self.common.replay_budget.expire(self.common.now());
+        self.common.replay_budget.expire(self.common.now(), MAX_EXPIRED_AT_ONCE);
         self.make_room();
     }
 
     /// Discards ended streams if the replay budget is used up. Must be called without the lock.
     fn make_room(&self) {
         if self.common.replay_budget.is_full() {
-            let caller = self.lock().share.caller().clone();
-            self.common.replay_budget.make_room(&caller, self.common.now());
+            let position = self.lock().share.position();
+            self.common.replay_budget.make_room(position, self.common.now());
         }
     }
 
@@ -255,7 +257,7 @@ impl EventLog {
     }
 
     fn enqueue_ended(self: &Arc<Self>, state: &mut LogState) {
-        if state.ended && !state.discarded && !state.share.is_queued() {
+        if state.ended && !state.discarded && state.share.position().is_none() {
             let is_read = state.reader.is_some();
             state.share.enqueue(Arc::downgrade(self), is_read, self.common.now());
         }
