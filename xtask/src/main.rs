@@ -34,6 +34,8 @@ const TASKS: &[Task] = &[
             stage::FORMAT,
             stage::TIDY,
             stage::CLIPPY,
+            stage::COMMON_FEATURES,
+            stage::SQLITE_VERSIONS,
             stage::FOREIGN,
             stage::REDIS,
             stage::PROMETHEUS,

@@ -45,6 +45,9 @@ pub(crate) const FEATURES: Stage = Stage {
     advice: "fix the warnings printed above, then run `cargo xtask features` again",
 };
 
+pub(crate) const COMMON_FEATURES: Stage =
+    Stage { name: "common features", run: features::run_common, ..FEATURES };
+
 pub(crate) const FOREIGN: Stage = Stage {
     name: "foreign programs",
     run: foreign::install,
@@ -68,6 +71,9 @@ pub(crate) const SQLITE: Stage = Stage {
     run: sqlite::check,
     advice: "change the version range of rusqlite in Cargo.toml, or the code of the store, so that every version builds",
 };
+
+pub(crate) const SQLITE_VERSIONS: Stage =
+    Stage { name: "sqlite versions", run: sqlite::resolve, ..SQLITE };
 
 pub(crate) const TEST_BUILD: Stage =
     Stage { name: "test build", run: tests::build, advice: "fix the errors printed above" };

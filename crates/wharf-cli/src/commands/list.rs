@@ -43,9 +43,24 @@ impl ListKind {
     }
 }
 
+/// Rejects a kind in the place of the server, as in `wharf list tools URL`.
+fn check_order(words: &[String]) -> Result<(), CliError> {
+    let is_kind = |word: &String| ListKind::ALL.iter().any(|(name, _)| name == word);
+    match words {
+        [kind, server, ..] if is_kind(kind) && !is_kind(server) => {
+            Err(CliError::usage(format!("`{kind}` is not a server"))
+                .hint(format!("The server comes first: `wharf list {server} {kind}`.")))
+        }
+        _ => Ok(()),
+    }
+}
+
 impl Run for List {
     async fn run(&self, context: &Context) -> Result<(), CliError> {
         let words = self.words.words.clone();
+        if context.shared.command.is_empty() {
+            check_order(&words)?;
+        }
         let (target, words) = target::split(words, &context.shared.command)?;
         let kinds =
             words.iter().map(|word| ListKind::named(word)).collect::<Result<Vec<_>, _>>()?;

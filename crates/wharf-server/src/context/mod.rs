@@ -2,6 +2,7 @@
 
 pub(crate) mod client_requests;
 pub(crate) mod elicitation_form;
+mod finite_numbers;
 mod logging;
 pub(crate) mod notify;
 pub(crate) mod progress;

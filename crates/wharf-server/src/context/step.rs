@@ -13,7 +13,13 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::value::{RawValue, to_raw_value};
 use wharf_model::{Error, ErrorKind, InputMode};
 
-use crate::{context::Ctx, tasks::storage::StepSaveResult};
+use crate::{
+    context::{Ctx, finite_numbers::check_numbers},
+    tasks::storage::StepSaveResult,
+};
+
+/// True if a result that cannot be recorded panics. Not in the unit tests below, which test release builds.
+const PANICS_UNRECORDED: bool = cfg!(all(debug_assertions, not(test)));
 
 thread_local! {
     /// Id of the call whose step is being polled on this thread.
@@ -101,7 +107,8 @@ impl Ctx {
     /// # Results that cannot be recorded
     ///
     /// A result must survive a round trip through JSON. A map whose keys are not strings or numbers
-    /// does not, nor does a `NaN`. Such a result is not recorded, and an error is logged. A debug build
+    /// does not, nor does a number that is `NaN` or infinite, wherever it is in the result. Such a
+    /// result is not recorded, and an error is logged. A debug build
     /// panics too, even in a call that needs no retry, so that every test of the handler finds it. A
     /// release build returns the result: its effect has already happened, and a panic would fail the
     /// calls that never retry as well.
@@ -210,10 +217,10 @@ impl Ctx {
     /// one before.
     async fn record<T: Serialize + DeserializeOwned>(&self, name: &str, result: T) -> T {
         let is_recorded = self.promotion().is_some() || self.input_mode() == InputMode::Suspend;
-        if !is_recorded && !cfg!(debug_assertions) {
+        if !is_recorded && !PANICS_UNRECORDED {
             return result;
         }
-        let json = match to_raw_value(&result) {
+        let json = match check_numbers(&result).and_then(|()| to_raw_value(&result)) {
             Ok(json) => json,
             Err(error) => {
                 report_unrecorded(name, "serialized", &error);
@@ -293,11 +300,12 @@ impl Ctx {
 /// See [`Ctx::step`].
 fn report_unrecorded(step: &str, operation: &str, error: &serde_json::Error) {
     tracing::error!(step, %error, "cannot record step: its result cannot be {operation} as JSON");
-    debug_assert!(
-        false,
-        "the result of step `{step}` cannot be {operation} as JSON, so a retry would repeat the \
-         step: {error}"
-    );
+    if PANICS_UNRECORDED {
+        panic!(
+            "the result of step `{step}` cannot be {operation} as JSON, so a retry would repeat the \
+             step: {error}"
+        );
+    }
 }
 
 /// Step in flight: while there is one, the call is not suspended.
@@ -316,3 +324,6 @@ impl Drop for StepInFlight<'_> {
         self.0.wake_driver();
     }
 }
+
+#[cfg(test)]
+mod tests;

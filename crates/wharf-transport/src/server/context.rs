@@ -11,7 +11,10 @@ use std::{
 use wharf_model::{ActiveCall, Deadlines, Event, Outcome, Request, Service, Timer, setters};
 use wharf_wire::ServerProtocol;
 
-use crate::{TokioTimer, server::limits::message_memory::MessageBudget};
+use crate::{
+    TokioTimer,
+    server::limits::{descriptor_shortage::DescriptorShortage, message_memory::MessageBudget},
+};
 
 /// Everything that a server transport needs: the service, the protocol codec, and the limits.
 #[derive(Clone)]
@@ -30,6 +33,8 @@ pub struct ServerContext {
     /// Limits of the HTTP endpoint.
     #[cfg(feature = "http")]
     pub http_limits: crate::server::http::HttpLimits,
+    /// Records a shortage of file descriptors at any listener; clones of the context share it.
+    pub(crate) shortage: DescriptorShortage,
 }
 
 impl ServerContext {
@@ -44,6 +49,7 @@ impl ServerContext {
             limits: LineLimits::default(),
             #[cfg(feature = "http")]
             http_limits: crate::server::http::HttpLimits::default(),
+            shortage: DescriptorShortage::default(),
         }
     }
 

@@ -69,7 +69,8 @@ pub(crate) async fn serve(
     let accept_limits = AcceptLimits {
         connections,
         refusal: SERVER_FULL_MESSAGE,
-        shortage: &DescriptorShortage::default(),
+        shortage: &context.shortage,
+        setting: "the number of clients that connect to this socket",
     };
     let mut clients = accept_loop(listener, accept_limits, &shutdown, client).await;
     while clients.join_next().await.is_some() {}
@@ -83,6 +84,8 @@ pub(crate) struct AcceptLimits<'a> {
     pub(crate) refusal: &'static [u8],
     /// Records a shortage of file descriptors.
     pub(crate) shortage: &'a DescriptorShortage,
+    /// What an operator can lower in a shortage.
+    pub(crate) setting: &'static str,
 }
 
 /// Spawns `client` for each connection until `shutdown` stops. At the limit, an idle connection is
@@ -94,7 +97,7 @@ pub(crate) async fn accept_loop<L: SocketListener, F: Future<Output = ()> + Send
     shutdown: &Shutdown,
     client: impl Fn(L::Stream, RequestExtensions, SlotGuard) -> F,
 ) -> JoinSet<()> {
-    let AcceptLimits { connections, refusal, shortage } = accept_limits;
+    let AcceptLimits { connections, refusal, shortage, setting } = accept_limits;
     let slots = ConnectionSlots::new(connections);
     let refusals = Arc::new(Semaphore::new(MAX_CONCURRENT_REFUSALS));
     let mut clients = JoinSet::new();
@@ -108,7 +111,7 @@ pub(crate) async fn accept_loop<L: SocketListener, F: Future<Output = ()> + Send
         let (stream, scope) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
-                if shortage.note(&error, "the number of connections (`HttpLimits::connections`)") {
+                if shortage.note(&error, setting) {
                     tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
                 }
                 continue;

@@ -13,6 +13,7 @@ use wharf_model::{ObservedTransport, RequestExtensions};
 use crate::{
     ServerContext, Shutdown,
     server::{
+        limits::write_timeout::limit_send_buffer,
         listener,
         listener::{SocketListener, with_subject},
     },
@@ -71,6 +72,7 @@ impl SocketListener for Socket {
 
     async fn accept(&self) -> io::Result<(UnixStream, RequestExtensions)> {
         let (stream, _) = self.listener.accept().await?;
+        limit_send_buffer(&stream);
         let mut scope = RequestExtensions::new();
         scope.insert(ObservedTransport::Unix);
         Ok((stream, scope))

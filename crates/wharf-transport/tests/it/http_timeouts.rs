@@ -1,8 +1,16 @@
 //! HTTP/1.1 read and write timeouts of a connection, and notifications sent before a stream is
 //! read.
 
+#[cfg(feature = "client")]
+use std::{future::poll_fn, pin::Pin};
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
+#[cfg(feature = "client")]
+use http_body::Body;
+#[cfg(feature = "client")]
+use hyper::client::conn::http2;
+#[cfg(feature = "client")]
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use serde_json::Value;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -210,4 +218,45 @@ async fn a_client_that_reads_slowly_and_steadily_gets_its_whole_reply() {
         assert!(length > 0, "closed after {all} bytes");
         all += length;
     }
+}
+
+/// The same over HTTP/2, where the client returns flow-control credit as it reads.
+#[cfg(feature = "client")]
+#[tokio::test]
+async fn an_http2_client_that_reads_slowly_and_steadily_gets_its_whole_reply() {
+    const LENGTH: usize = 2 << 20;
+    let limits = HttpLimits::default().write(Duration::from_millis(500));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = start_at(listener, limits, broadcast::channel(1).0);
+    let stream = TcpStream::connect(address).await.unwrap();
+    let (mut client, connection) = http2::Builder::new(TokioExecutor::new())
+        .initial_stream_window_size(64 << 10)
+        .handshake(TokioIo::new(stream))
+        .await
+        .unwrap();
+    tokio::spawn(connection);
+    let call = format!(
+        r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"t","arguments":{{"bytes":{LENGTH}}},"_meta":{{
+        "io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{{}}}}}}}}"#
+    );
+    let request = http::Request::post(format!("http://{address}/mcp"))
+        .header("content-type", "application/json")
+        .header("accept", "application/json, text/event-stream")
+        .header("mcp-protocol-version", "2026-07-28")
+        .header("mcp-method", "tools/call")
+        .header("mcp-name", "t")
+        .body(call)
+        .unwrap();
+    let response = client.send_request(request).await.unwrap();
+    assert_eq!(response.status(), 200);
+    let mut body = response.into_body();
+    let (mut all, mut frames) = (0, 0);
+    while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
+        all += frame.unwrap().into_data().map_or(0, |data| data.len());
+        frames += 1;
+        if frames < 40 {
+            sleep(Duration::from_millis(100)).await;
+        }
+    }
+    assert!(all > LENGTH, "closed after {all} bytes");
 }

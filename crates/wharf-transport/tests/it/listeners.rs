@@ -198,7 +198,13 @@ async fn a_client_that_reads_slowly_and_steadily_stays_connected() {
     tokio::spawn(tcp::serve(Arc::new(host), listener, 2, shutdown.clone()));
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(8 << 10).unwrap();
-    let (mut input, mut output) = socket.connect(address).await.unwrap().into_split();
+    read_slowly(socket.connect(address).await.unwrap()).await;
+    shutdown.stop();
+}
+
+/// Sends pings all the time, and reads their replies slowly and steadily.
+async fn read_slowly(stream: impl AsyncRead + AsyncWrite + Send + 'static) {
+    let (mut input, mut output) = tokio::io::split(stream);
     let writing = tokio::spawn(async move {
         let pings = PING.repeat(1000);
         while output.write_all(&pings).await.is_ok() {}
@@ -210,7 +216,22 @@ async fn a_client_that_reads_slowly_and_steadily_stays_connected() {
     }
     assert!(!writing.is_finished(), "disconnected");
     writing.abort();
+}
+
+/// The kernel reports room in a Unix socket only when three quarters of its send buffer are free.
+#[cfg(any(target_os = "android", target_os = "linux"))]
+#[tokio::test]
+async fn a_client_of_a_unix_socket_that_reads_slowly_and_steadily_stays_connected() {
+    use wharf_transport::server::unix;
+
+    let path = std::env::temp_dir().join(format!("wharf-slow-{}.sock", std::process::id()));
+    let socket = unix::bind(&path).await.unwrap();
+    let host = host().limits(LineLimits::default().write(Duration::from_millis(500)));
+    let shutdown = Shutdown::new();
+    let serving = tokio::spawn(unix::serve(Arc::new(host), socket, 2, shutdown.clone()));
+    read_slowly(tokio::net::UnixStream::connect(&path).await.unwrap()).await;
     shutdown.stop();
+    serving.await.unwrap();
 }
 
 #[cfg(unix)]

@@ -1,14 +1,17 @@
 //! `wharf bench`, over HTTP and a command, in both eras.
 
 use std::{
-    io::{BufRead, BufReader, Read, Write},
-    net::{TcpListener, TcpStream},
+    io::{BufReader, Write},
+    net::TcpListener,
     thread,
 };
 
 use serde_json::Value;
 
-use crate::cli::sandbox::{CommandOutput, DemoServer, Sandbox, WHARF};
+use crate::cli::{
+    sandbox::{CommandOutput, DemoServer, Sandbox, WHARF},
+    scripted_server::{http_reply, regular_reply, request},
+};
 
 /// Short runs: what is counted is looked at, not how long it took.
 const SHORT: [&str; 4] = ["--duration", "200ms", "--warmup", "50ms"];
@@ -118,28 +121,6 @@ fn timed_out_calls_are_errors() {
     assert_eq!(number(&failed, "errors"), 2.0);
 }
 
-/// One request of a connection: its body, or nothing at its end.
-fn request(from: &mut BufReader<TcpStream>) -> Option<Value> {
-    let (mut length, mut line) = (0, String::new());
-    loop {
-        line.clear();
-        if from.read_line(&mut line).ok()? == 0 {
-            return None;
-        }
-        if line.trim().is_empty() {
-            break;
-        }
-        if let Some((name, value)) = line.split_once(':')
-            && name.eq_ignore_ascii_case("content-length")
-        {
-            length = value.trim().parse().ok()?;
-        }
-    }
-    let mut body = vec![0; length];
-    from.read_exact(&mut body).ok()?;
-    serde_json::from_slice(&body).ok()
-}
-
 /// A server that discovers well, and ends the connection on every other call of a tool.
 fn unreliable_server() -> (String, std::sync::mpsc::Receiver<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -157,10 +138,7 @@ fn unreliable_server() -> (String, std::sync::mpsc::Receiver<()>) {
                         break;
                     }
                 }
-                let body = answer(&asked).to_string();
-                let length = body.len();
-                let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n";
-                let reply = format!("{head}Content-Length: {length}\r\n\r\n{body}");
+                let reply = http_reply(&regular_reply(&asked));
                 if stream.get_mut().write_all(reply.as_bytes()).is_err() {
                     break;
                 }
@@ -168,22 +146,6 @@ fn unreliable_server() -> (String, std::sync::mpsc::Receiver<()>) {
         }
     });
     (url, calls)
-}
-
-/// A modern server's answers, with a tool that may be called again at any time.
-fn answer(asked: &Value) -> Value {
-    let info = serde_json::json!({"name": "fickle", "version": "1"});
-    let mut result = match asked["method"].as_str().unwrap_or_default() {
-        "server/discover" => serde_json::json!({"supportedVersions": ["2026-07-28"],
-            "capabilities": {"tools": {}}, "ttlMs": 0, "cacheScope": "private"}),
-        "tools/list" => serde_json::json!({"ttlMs": 0, "cacheScope": "private", "tools": [
-            {"name": "look", "inputSchema": {"type": "object"},
-             "annotations": {"readOnlyHint": true}}]}),
-        _ => serde_json::json!({"content": []}),
-    };
-    result["resultType"] = "complete".into();
-    result["_meta"] = serde_json::json!({"io.modelcontextprotocol/serverInfo": info});
-    serde_json::json!({"jsonrpc": "2.0", "id": asked["id"], "result": result})
 }
 
 #[test]

@@ -4,12 +4,17 @@ use std::{
     io::{Read, Write},
     net::TcpListener,
     process::Stdio,
+    sync::Arc,
     thread,
+    time::Duration,
 };
 
 use serde_json::Value;
 
-use crate::cli::sandbox::{DemoServer, Sandbox, WHARF, ended, lines, rest};
+use crate::cli::{
+    sandbox::{DemoServer, Sandbox, WHARF, ended, lines, rest},
+    scripted_server::{Pauses, Script, http_reply, regular_reply, slow_server},
+};
 
 #[test]
 fn invalid_usage_exits_with_1() {
@@ -76,6 +81,15 @@ fn an_unreachable_server_exits_with_4() {
 }
 
 #[test]
+fn a_kind_in_place_of_the_server_is_reported_with_the_right_order() {
+    let sandbox = Sandbox::new("order");
+    let error = sandbox.run(&["list", "tools", "http://127.0.0.1:1/mcp"]).error(1);
+    assert_eq!(error["message"], "`tools` is not a server");
+    let hint = error["hint"].as_str().unwrap();
+    assert!(hint.contains("`wharf list http://127.0.0.1:1/mcp tools`"), "{hint}");
+}
+
+#[test]
 fn a_404_error_suggests_the_usual_path() {
     let sandbox = Sandbox::new("wrong-path");
     let served = DemoServer::http(&sandbox);
@@ -122,6 +136,38 @@ fn the_timeout_covers_the_whole_command() {
     let words = ["call", "countdown", "from=600", "--timeout", "2"];
     let error = sandbox.demo(&words).error(4);
     assert!(error["message"].as_str().unwrap().contains("took longer than 2s"), "{error}");
+}
+
+/// Every part of the command takes less than the limit, and all parts take more: slow replies, bodies that drip, pages
+/// and redirects without end.
+#[test]
+fn the_timeout_is_for_all_parts_of_the_command_together() {
+    let sandbox = Sandbox::new("sum-of-parts");
+    let part = Duration::from_millis(600);
+    let redirect = |asked: &Value, number: usize| {
+        let heads = format!("Location: /mcp/{number}\r\nContent-Length: 0\r\n");
+        (asked["method"] == "tools/list").then(|| format!("HTTP/1.1 307 Moved\r\n{heads}\r\n"))
+    };
+    let page = |asked: &Value, number: usize| {
+        let mut page = regular_reply(asked);
+        page["result"]["nextCursor"] = number.to_string().into();
+        (asked["method"] == "tools/list").then(|| http_reply(&page))
+    };
+    let plain = |_: &Value, _: usize| None;
+    let cases: [(&str, Script, &[&str]); 4] = [
+        ("slow replies", Arc::new(plain), &["call", "look"]),
+        ("redirects", Arc::new(redirect), &["list"]),
+        ("pages", Arc::new(page), &["list"]),
+        ("drip", Arc::new(plain), &["list"]),
+    ];
+    for (name, script, words) in cases {
+        let pauses = if name == "drip" { Pauses::EachByte(part) } else { Pauses::EachReply(part) };
+        let url = slow_server(script, pauses);
+        let words =
+            [&[words[0], &*url], &words[1..], &["--era", "modern", "--timeout", "1"]].concat();
+        let error = sandbox.run(&words).error(4);
+        assert_eq!(error["kind"], "request_timeout", "{name}: {error}");
+    }
 }
 
 #[test]

@@ -12,11 +12,12 @@ use std::{
 };
 
 use rustix::process::{Pid, Signal, test_kill_process};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::cli::{
     pty::{interrupt, send},
     sandbox::{DemoServer, PATIENCE, Sandbox, WHARF, ended, finished, lines, rest},
+    scripted_server::{Pauses, http_reply, regular_reply, slow_server},
 };
 
 /// `wharf` while it runs.
@@ -76,6 +77,35 @@ fn ctrl_c_cancels_the_call() {
             "{rest}"
         );
     }
+}
+
+/// The check of a result against its schema ran on the only thread, for up to 65 seconds.
+#[test]
+fn ctrl_c_ends_the_command_while_a_result_is_checked() {
+    let sandbox = Sandbox::new("checked");
+    let names: Vec<String> = (0..200).map(|number| format!("{number:01000}")).collect();
+    let script = move |asked: &Value, _: usize| {
+        let mut reply = regular_reply(asked);
+        let result = &mut reply["result"];
+        if asked["method"] == "tools/list" {
+            let again = vec![json!({"$ref": "#/$defs/all"}); 1000];
+            let all = json!({"required": names});
+            result["tools"][0]["outputSchema"] =
+                json!({"type": "object", "allOf": again, "$defs": {"all": all}});
+        } else if asked["method"] == "tools/call" {
+            let content: Map<String, Value> =
+                names.iter().map(|name| (name.clone(), Value::Null)).collect();
+            result["structuredContent"] = content.into();
+        }
+        Some(http_reply(&reply))
+    };
+    let url = slow_server(Arc::new(script), Pauses::EachReply(Duration::ZERO));
+    let words = ["call", &*url, "look", "--trace", "--era", "modern"];
+    let running = Running::start(sandbox.command(&words));
+    running.told("structuredContent");
+    interrupt(&running.child);
+    let (code, rest) = running.end();
+    assert_eq!(code, 130, "{rest}");
 }
 
 #[test]

@@ -19,6 +19,7 @@ mod proxy_options;
 #[cfg(unix)]
 mod pty;
 mod sandbox;
+mod scripted_server;
 #[cfg(target_os = "linux")]
 mod serve_http;
 #[cfg(unix)]

@@ -38,7 +38,7 @@ impl HttpEndpoint {
     pub(crate) async fn checks(&self) -> Vec<(&'static str, bool)> {
         let mut checks = vec![
             ("running", !self.shutdown.is_stopped()),
-            ("file_descriptors", !self.shortage.is_recent()),
+            ("file_descriptors", !self.context.shortage.is_recent()),
         ];
         if let Some(stores) = &self.http.stores {
             checks.push(("store", stores.health.is_ready()));

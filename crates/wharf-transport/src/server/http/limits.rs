@@ -60,12 +60,13 @@ pub struct HttpLimits {
     pub replay_events: usize,
     /// Bytes that one stream of a legacy session keeps for replay.
     pub replay_bytes: usize,
-    /// Time that an ended stream of a legacy session is kept for replay.
+    /// Time that an ended stream of a legacy session is kept for replay. It is discarded up to a minute later.
     pub replay_time: Duration,
     /// Bytes that all legacy sessions keep for replay, including events that are not read yet. When they are used
-    /// up, streams that have ended are discarded, the oldest of the caller whose ended streams take the most. The
-    /// open streams of one caller may take as much as is still free: half of it if it is alone. Beyond that, its
-    /// calls wait for their clients to read (back-pressure).
+    /// up, streams that have ended are discarded, the oldest of the caller whose ended streams take the most. An
+    /// eighth is for ended streams alone. Of the rest, the open streams of one caller may take as much as is still
+    /// free: half of it if it is alone. Beyond that, its calls wait for their clients to read each event
+    /// (back-pressure).
     pub replay_total: usize,
     /// Delay that clients are asked to wait before they resume a stream (`retry` of server-sent events).
     pub retry: Duration,

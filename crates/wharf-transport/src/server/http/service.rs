@@ -19,10 +19,7 @@ use wharf_wire::Received;
 
 use crate::{
     ServerContext, Shutdown,
-    server::limits::{
-        descriptor_shortage::DescriptorShortage,
-        message_memory::{MessageBudget, MessageCharge},
-    },
+    server::limits::message_memory::{MessageBudget, MessageCharge},
 };
 use crate::{
     server::http::{
@@ -64,8 +61,6 @@ pub(crate) struct HttpEndpoint {
     pub(crate) sse: Option<Arc<LegacySse>>,
     /// The cluster of processes that serve the same clients, if the stores are shared.
     pub(crate) cluster: Option<Arc<Cluster>>,
-    /// Records a lack of file descriptors.
-    pub(crate) shortage: DescriptorShortage,
 }
 
 impl HttpService {
@@ -96,18 +91,8 @@ impl HttpService {
             let (context, tasks, shutdown) = (context.clone(), tasks.clone(), shutdown.clone());
             LegacySse::new(context, limits, tasks, shutdown, budget.clone())
         });
-        let shortage = DescriptorShortage::default();
-        let endpoint = HttpEndpoint {
-            context,
-            http,
-            shutdown,
-            tasks,
-            budget,
-            sessions,
-            sse,
-            cluster,
-            shortage,
-        };
+        let endpoint =
+            HttpEndpoint { context, http, shutdown, tasks, budget, sessions, sse, cluster };
         HttpService { endpoint: Arc::new(endpoint) }
     }
 

@@ -27,6 +27,20 @@ pub(crate) fn limit_unsent_bytes(stream: &TcpStream) {
     let _ = stream;
 }
 
+/// Send buffer of a Unix socket, which the kernel doubles and counts with its overhead.
+#[cfg(any(target_os = "android", target_os = "linux"))]
+const UNIX_SEND_BUFFER_BYTES: usize = 16 << 10;
+
+/// Limits the send buffer of a Unix socket (`SO_SNDBUF`), so that a client that reads slowly makes progress: a socket
+/// takes more only when three quarters of its send buffer are free.
+#[cfg(unix)]
+pub(crate) fn limit_send_buffer(stream: &tokio::net::UnixStream) {
+    #[cfg(any(target_os = "android", target_os = "linux"))]
+    let _ = socket2::SockRef::from(stream).set_send_buffer_size(UNIX_SEND_BUFFER_BYTES);
+    #[cfg(not(any(target_os = "android", target_os = "linux")))]
+    let _ = stream;
+}
+
 /// Timer that runs while a write is pending.
 #[derive(Debug)]
 pub(crate) struct WriteTimer {

@@ -9,12 +9,12 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use tokio::time::Instant;
-use wharf_model::ErrorKind;
+use tokio::{sync::Notify, time::Instant};
+use wharf_model::{Deadlines, ErrorKind, Outcome};
 
 use crate::client_http::{
     scripted_server::{ResponseWriter, ScriptedServer, SeenRequest, legacy, progress},
-    support::{assert_error, begin, connect, soon, text, tool},
+    support::{assert_error, begin, begin_within, connect, soon, text, tool},
 };
 
 /// Server behaviour when a stream is resumed: number of earlier resumptions, request, call.
@@ -224,4 +224,48 @@ async fn the_get_stream_is_resumed_as_well() {
     let answers = scripted.log().into_iter().filter(|it| it.method() == "answer");
     assert_eq!(answers.map(|it| it.body["id"].clone()).collect::<Vec<_>>(), [1, 2]);
     link.close().await;
+}
+
+/// TS#2615: the stream of a call that had timed out was opened again with `Last-Event-ID`.
+#[tokio::test(start_paused = true)]
+async fn the_stream_of_a_call_that_timed_out_is_not_resumed() {
+    for ends_by_itself in [true, false] {
+        let cancelled = Arc::new(Notify::new());
+        let scripted = ScriptedServer::new(move |seen: SeenRequest, mut wire: ResponseWriter| {
+            let cancelled = cancelled.clone();
+            async move {
+                match seen.method() {
+                    "tools/call" => {
+                        wire.stream().await;
+                        wire.event(
+                            Some("1"),
+                            &progress(&seen.body["params"]["_meta"]["progressToken"], 1),
+                        )
+                        .await;
+                        if !ends_by_itself {
+                            return wire.hold().await;
+                        }
+                        cancelled.notified().await;
+                    }
+                    "notifications/cancelled" => {
+                        cancelled.notify_one();
+                        wire.status(202).await;
+                    }
+                    _ => _ = legacy(&seen, &mut wire).await,
+                }
+            }
+        })
+        .await;
+        let link = connect(&scripted.url()).await;
+        let limit = Deadlines { idle: None, total: Some(Duration::from_secs(5)) };
+        let mut call = begin_within(&link, tool("x", "{}"), limit);
+        let Outcome::Failed(error) = call.done().await else { panic!("it has no end") };
+        assert_error(&error, ErrorKind::RequestTimeout, &[]);
+        assert_eq!(call.progress(), [1.0]);
+        drop(call);
+        tokio::time::sleep(Duration::from_secs(600)).await;
+        assert_eq!(resumes(&scripted), [""; 0]);
+        assert_eq!(scripted.count("notifications/cancelled"), 1);
+        assert_eq!(scripted.count("tools/call"), 1);
+    }
 }

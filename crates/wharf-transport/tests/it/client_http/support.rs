@@ -80,7 +80,15 @@ pub(crate) struct HttpCall {
 }
 
 pub(crate) fn begin(link: &Arc<dyn ClientTransport>, request: Request) -> HttpCall {
-    let deadlines = Deadlines { idle: None, total: None };
+    begin_within(link, request, Deadlines { idle: None, total: None })
+}
+
+/// Begins a call with these deadlines.
+pub(crate) fn begin_within(
+    link: &Arc<dyn ClientTransport>,
+    request: Request,
+    deadlines: Deadlines,
+) -> HttpCall {
     let exchange = ActiveCall::start(&**link, request, Arc::new(TokioTimer), deadlines);
     HttpCall { exchange: exchange.for_caller(), received: Vec::new(), asked: 0 }
 }

@@ -6,7 +6,7 @@ use serde_json::json;
 use tokio::time::sleep;
 
 use crate::http_session::{
-    response::TestResponse,
+    decoded_response::TestResponse,
     support::{NEWEST, SessionClient, SessionServer, tool},
 };
 

@@ -74,6 +74,7 @@ pub async fn the_process_ends_when_its_parent_is_killed(_: Harness, _: &'static 
     drop(stdin);
 }
 
+/// TS#1564: EPIPE was an error that nothing handled.
 pub async fn the_process_ends_when_stdout_closes(harness: Harness, revision: &'static str) {
     let client = harness.client(revision).await;
     let mut child = harness.child();

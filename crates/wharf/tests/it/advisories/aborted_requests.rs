@@ -1,7 +1,4 @@
 //! A client that disconnects, at any moment, must not harm the server or other calls.
-//!
-//! CVE-2025-53365 and CVE-2025-53366: a connection that closed at the wrong moment ended the
-//! server. TS#611, rust-sdk#857, mcp-ts-core#401: its calls went on for ever. TS#1564: EPIPE.
 
 use serde_json::{Value, json};
 use tokio::{
@@ -36,6 +33,7 @@ fn count(harness: &Harness, caller: &HttpClient, id: usize) -> String {
     raw_http::post(harness, &heads, &call.to_string())
 }
 
+/// CVE-2025-53366: a request that broke off ended the server.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_that_breaks_off_breaks_nothing() {
     let harness = Harness::start().await;
@@ -54,6 +52,7 @@ async fn a_request_that_breaks_off_breaks_nothing() {
     assert_eq!(harness.counts.begun.get(), 0);
 }
 
+/// CVE-2025-53365: a connection that closed while it was written ended the server.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_response_that_is_not_read_completely_breaks_nothing() {
     let harness = Harness::start().await;
@@ -117,6 +116,7 @@ async fn disconnect_during_call(
     }
 }
 
+/// TS#611, rust-sdk#857, mcp-ts-core#401: calls of a client that had left went on for ever.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_modern_client_that_leaves_does_not_leave_its_call_behind() {
     let harness = Harness::start().await;

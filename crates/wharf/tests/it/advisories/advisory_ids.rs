@@ -1,12 +1,12 @@
-//! Checks that a test names each known advisory about an MCP implementation.
+//! Checks that a test names each known advisory and issue about an MCP implementation, or about the HTTP/2 below it.
 
 use std::{
     fs,
     path::{Path, PathBuf},
 };
 
-/// Known advisories. Add a new one here and to the comment of the test that covers it.
-const IDS: [&str; 53] = [
+/// Known advisories and issues. Add a new one here and to the doc comment of the test that covers it.
+const IDS: [&str; 72] = [
     "CVE-2025-6514",
     "CVE-2025-6515",
     "CVE-2025-49596",
@@ -57,9 +57,28 @@ const IDS: [&str; 53] = [
     "GHSA-f897-62hf-6gxq",
     "GHSA-q382-vc8q-7jhj",
     "GHSA-rvq5-wwqv-78pq",
+    "RUSTSEC-2023-0034",
+    "RUSTSEC-2024-0003",
+    "RUSTSEC-2024-0332",
     "RUSTSEC-2026-0189",
+    "RUSTSEC-2026-0258",
     "RUSTSEC-2026-0462",
     "WS-2026-0196",
+    "FastMCP #4402",
+    "TS#611",
+    "TS#943",
+    "TS#1564",
+    "TS#2002",
+    "TS#2615",
+    "cloudflare/agents#1607",
+    "go-sdk#1166",
+    "go-sdk#1180",
+    "mcp-ts-core#401",
+    "python#2507",
+    "python-sdk#2353",
+    "rust-sdk#106",
+    "rust-sdk#659",
+    "rust-sdk#857",
 ];
 
 /// Collects the Rust sources below a folder, without build results and without this file, which names every id.
@@ -76,9 +95,23 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Returns whether a source file contains tests.
-fn has_tests(source: &str) -> bool {
-    source.contains("#[test]") || source.contains("#[tokio::test")
+/// Collects the doc comments of the tests of a source file, each with the name of its test. The public functions of the
+/// behaviour suite's cases are tests too.
+fn tests(path: &Path, source: &str, found: &mut Vec<String>) {
+    let has_cases = path.components().any(|part| part.as_os_str() == "cases");
+    let (mut text, mut is_test) = (String::new(), false);
+    for line in source.lines().map(str::trim) {
+        if line.starts_with("///") {
+            text += line;
+        } else if line.starts_with("#[") {
+            is_test |= line.starts_with("#[test]") || line.starts_with("#[tokio::test");
+        } else {
+            if is_test || has_cases && line.starts_with("pub async fn ") {
+                found.push(format!("{text}{line}"));
+            }
+            (text, is_test) = (String::new(), false);
+        }
+    }
 }
 
 #[test]
@@ -88,14 +121,15 @@ fn every_advisory_is_named_by_a_test() {
     for folder in ["crates", "tests"] {
         sources(&workspace.join(folder), &mut files);
     }
-    let texts: Vec<String> = files.iter().map(|file| fs::read_to_string(file).unwrap()).collect();
-    let tests: Vec<&String> = texts.iter().filter(|text| has_tests(text)).collect();
+    let mut all = Vec::new();
+    for file in &files {
+        tests(file, &fs::read_to_string(file).unwrap(), &mut all);
+    }
     // Match whole ids only: one id may be the prefix of another.
     let names = |text: &str, id: &str| {
         let ends = |rest: &str| !rest.starts_with(|next: char| next.is_ascii_alphanumeric());
         text.match_indices(id).any(|(at, _)| ends(&text[at + id.len()..]))
     };
-    let missing: Vec<_> =
-        IDS.iter().filter(|id| !tests.iter().any(|text| names(text, id))).collect();
-    assert!(missing.is_empty(), "no test names {missing:?}");
+    let missing: Vec<_> = IDS.iter().filter(|id| !all.iter().any(|text| names(text, id))).collect();
+    assert!(missing.is_empty(), "the doc comment of no test names {missing:?}");
 }

@@ -1,7 +1,4 @@
 //! Requests without a valid token are rejected on every transport, and callers cannot use objects of other callers.
-//!
-//! CVE-2026-116684, GHSA-rvq5-wwqv-78pq, CVE-2025-69196: the audience of tokens was not checked, or only on demand.
-//! CVE-2026-16498, CVE-2026-16326, CVE-2026-45707: a caller without credentials got those of another, or the server's.
 
 use http::{HeaderValue, Request, header};
 use serde_json::{Value, json};
@@ -77,6 +74,8 @@ fn all_entry_points(harness: &Harness) -> Vec<EntryPoint> {
     all
 }
 
+/// CVE-2026-116684, GHSA-rvq5-wwqv-78pq, CVE-2025-69196: the audience of tokens was not checked, or only on demand.
+/// CVE-2026-16498, CVE-2026-16326, CVE-2026-45707: a caller without credentials got those of another, or the server's.
 #[tokio::test(flavor = "multi_thread")]
 async fn unauthenticated_requests_are_rejected_on_every_transport() {
     let entry_points = all_entry_points(&start_with_all_transports(&Issuer::new()).await);

@@ -1,8 +1,4 @@
 //! DNS rebinding: web pages must not reach the server through any entry point.
-//!
-//! DNS rebinding: CVE-2025-66414, CVE-2025-66416, CVE-2026-34742, CVE-2026-35568, CVE-2026-42559 (RUSTSEC-2026-0189),
-//! CVE-2026-63118: `Host` and `Origin` were not checked by default. CVE-2026-59950: nor were they
-//! in WebSocket handshakes.
 
 use http::{Request, header};
 use hyper::client::conn::http2;
@@ -127,6 +123,8 @@ async fn start_with_all_transports() -> Harness {
     Harness::with(Http::new().sse_2024()).await
 }
 
+/// CVE-2025-66414, CVE-2025-66416, CVE-2026-34742, CVE-2026-35568, CVE-2026-42559 (RUSTSEC-2026-0189), CVE-2026-63118:
+/// `Host` and `Origin` were not checked by default. CVE-2026-59950: nor were they in WebSocket handshakes.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_foreign_origin_is_rejected_over_http1() {
     let harness = start_with_all_transports().await;

@@ -1,6 +1,4 @@
 //! Graceful shutdown completes in time, however many streams are open.
-//!
-//! go-sdk#1166: closing waited for itself. kaeru#11: a graceful shutdown waited for every stream.
 
 use std::{sync::Arc, time::Duration};
 
@@ -74,6 +72,7 @@ async fn websocket(harness: Arc<Harness>, ready: Arc<Barrier>) {
     panic!("no good-bye");
 }
 
+/// go-sdk#1166: closing waited for itself. kaeru#11: a graceful shutdown waited for every stream.
 #[tokio::test(flavor = "multi_thread")]
 async fn thousands_of_streams_do_not_keep_the_server_from_its_end() {
     // All streams end by notification; none is aborted.

@@ -1,6 +1,4 @@
 //! A panic of a handler ends only its own call.
-//!
-//! rust-sdk#106, go-sdk#1180: the client waited for ever, or the process died.
 
 use serde_json::json;
 
@@ -10,6 +8,7 @@ use crate::advisories::{
     web,
 };
 
+/// rust-sdk#106, go-sdk#1180: the client waited for ever, or the process died.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_panic_ends_only_its_call_without_its_message() {
     let harness = Harness::start().await;

@@ -15,6 +15,7 @@ mod dpop_proofs;
 mod graceful_shutdown;
 mod handler_panics;
 mod harness;
+mod http2_floods;
 mod http_client;
 mod http_statuses;
 mod malformed_http;

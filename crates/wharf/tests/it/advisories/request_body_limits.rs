@@ -1,6 +1,4 @@
 //! Request bodies must not exhaust the server's memory.
-//!
-//! CVE-2026-109527, CVE-2026-108395, CVE-2026-67432, GHSA-f897-62hf-6gxq: bodies without end.
 
 use std::{
     sync::{
@@ -31,6 +29,7 @@ use crate::advisories::{
     harness::{Harness, PATIENCE},
     http_client::{self, HttpClient, LEGACY, MODERN},
     raw_http,
+    resource_starvation::until,
     web::{self, AnyBody},
 };
 
@@ -188,7 +187,8 @@ async fn the_rest_of_a_refused_request_may_come_late() {
     }
 }
 
-/// With the default limit: no end is declared, and none comes.
+/// With the default limit: no end is declared, and none comes (CVE-2026-109527, CVE-2026-108395, CVE-2026-67432,
+/// GHSA-f897-62hf-6gxq).
 #[tokio::test(flavor = "multi_thread")]
 async fn an_endless_body_is_not_read_to_no_end() {
     let harness = Harness::start().await;
@@ -310,10 +310,13 @@ fn client_info_fields(flood: &str) -> Vec<(&'static str, String)> {
         ("extensions", opening("", &format!(r#""extensions":{{"a/b":{flood}}}"#), "")),
         ("tasks", opening("", &format!(r#""tasks":{{"a":{flood}}}"#), "")),
         ("roots", opening("", &format!(r#""roots":{{"a":{flood}}}"#), "")),
+        ("sampling", opening("", &format!(r#""sampling":{{"a":{flood}}}"#), "")),
+        ("elicitation", opening("", &format!(r#""elicitation":{{"a":{flood}}}"#), "")),
         ("unknown capabilities", opening("", &format!(r#""a":{flood}"#), "")),
         ("icons", opening(&format!(r#","icons":{icons}"#), "", "")),
         ("description", opening(&format!(r#","description":"{text}""#), "", "")),
         ("title", opening(&format!(r#","title":"{text}""#), "", "")),
+        ("websiteUrl", opening(&format!(r#","websiteUrl":"https://{text}""#), "", "")),
         ("unknown fields", opening(&format!(r#","a":{flood}"#), "", "")),
         ("_meta", opening("", "", &format!(r#","_meta":{{"a":{flood}}}"#))),
         ("unknown params", opening("", "", &format!(r#","a":{flood}"#))),
@@ -330,7 +333,7 @@ async fn client_info_is_limited_in_size() {
     const CONNECTION: usize = 64_000;
     let process = crate::advisories::server_process::ServerProcess::start_tidy().await;
     let flood = format!("[{}0]", r#"{"":0},"#.repeat(240_000 / 7));
-    for transport in ["http", "websocket", "lines"] {
+    for transport in ["http", "http+sse", "websocket", "tcp", "unix"] {
         let around = if transport == "http" { 0 } else { CONNECTION };
         // All stay open until the end, so that none takes the memory of another.
         let mut all = Vec::new();
@@ -354,40 +357,53 @@ async fn client_info_is_limited_in_size() {
     }
 }
 
+/// A stream of any kind.
+#[cfg(target_os = "linux")]
+trait Stream: tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin {}
+
+#[cfg(target_os = "linux")]
+impl<S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin> Stream for S {}
+
 /// Opens a session. Gives back what keeps it open, which over HTTP is nothing.
 #[cfg(target_os = "linux")]
 async fn open_over(
     process: &crate::advisories::server_process::ServerProcess,
     transport: &str,
     opening: &str,
-) -> Option<tokio::net::TcpStream> {
+) -> Option<Box<dyn Stream>> {
     use crate::advisories::resource_starvation::{frame, websocket};
-    let address = if transport == "lines" { process.lines } else { process.address };
-    let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
-    let mut wanted = "\"result\"";
-    match transport {
-        "http" => {
-            let head = format!(
-                "POST /mcp HTTP/1.1\r\nhost: localhost\r\naccept: application/json\r\ncontent-type: \
-                 application/json\r\ncontent-length: {}\r\n\r\n",
-                opening.len()
-            );
-            stream.write_all(head.as_bytes()).await.unwrap();
-            wanted = "mcp-session-id";
+    use tokio::net::{TcpStream, UnixStream};
+
+    let post = |path: &str| {
+        let length = opening.len();
+        format!(
+            "POST {path} HTTP/1.1\r\nhost: localhost\r\naccept: application/json\r\ncontent-type: \
+             application/json\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{opening}"
+        )
+    };
+    let line = format!("{opening}\n").into_bytes();
+    let http = async || TcpStream::connect(process.address).await.unwrap();
+    let (mut stream, sent, expected): (Box<dyn Stream>, Vec<u8>, &str) = match transport {
+        "http" => (Box::new(http().await), post("/mcp").into_bytes(), "mcp-session-id"),
+        "http+sse" => {
+            let mut events = http().await;
+            let get = "GET /sse HTTP/1.1\r\nhost: localhost\r\naccept: text/event-stream\r\n\r\n";
+            events.write_all(get.as_bytes()).await.unwrap();
+            let received = until(&mut events, "\n\n").await;
+            let path = received.split("data: ").nth(1).and_then(|it| it.lines().next()).unwrap();
+            let mut posting = http().await;
+            posting.write_all(post(&format!("/{path}")).as_bytes()).await.unwrap();
+            until(&mut posting, " 202 ").await;
+            (Box::new(events), Vec::new(), "\"result\"")
         }
         "websocket" => {
-            stream = websocket(stream).await;
-            stream.write_all(&frame(opening.len())).await.unwrap();
+            let sent = [&*frame(opening.len()), opening.as_bytes()].concat();
+            (Box::new(websocket(http().await).await), sent, "\"result\"")
         }
-        _ => {}
-    }
-    stream.write_all(opening.as_bytes()).await.unwrap();
-    if transport == "lines" {
-        stream.write_all(b"\n").await.unwrap();
-    }
-    let mut reply = vec![0; 64 << 10];
-    let size = timeout(PATIENCE, stream.read(&mut reply)).await.expect("patience").unwrap();
-    let reply = String::from_utf8_lossy(&reply[..size]);
-    assert!(reply.contains(wanted), "{reply}");
+        "unix" => (Box::new(UnixStream::connect(&process.unix).await.unwrap()), line, "\"result\""),
+        _ => (Box::new(TcpStream::connect(process.lines).await.unwrap()), line, "\"result\""),
+    };
+    stream.write_all(&sent).await.unwrap();
+    until(&mut stream, expected).await;
     (transport != "http").then_some(stream)
 }

@@ -8,7 +8,7 @@ use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use serde_json::json;
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
+    io::{AsyncRead, AsyncReadExt, AsyncWriteExt},
     net::{TcpSocket, TcpStream},
     time::timeout,
 };
@@ -142,6 +142,42 @@ async fn idle_connections_of_one_caller_leave_room_for_others() {
     }
 }
 
+/// The same at full size: as many connections as the default limit has, or as this process may have.
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread")]
+async fn sixteen_thousand_sockets_of_one_caller_leave_room_for_others() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+    // The child inherits the limit.
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).expect("the hard limit");
+    let most = usize::try_from(maximum.unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
+    let count = HttpLimits::default().connections.min(most.saturating_sub(200));
+    let process = crate::advisories::server_process::ServerProcess::crowded(count).await;
+    let mut sockets = Vec::new();
+    for _ in 0..count {
+        sockets.push(TcpStream::connect(process.address).await.expect("a connection"));
+    }
+    let all_accepted = async {
+        while process.files() < count {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(PATIENCE, all_accepted).await.expect("patience");
+    let opening = process.caller(LEGACY).initialize().to_string();
+    let opening = format!(
+        "POST /mcp HTTP/1.1\r\nhost: localhost\r\naccept: application/json, text/event-stream\r\n\
+         content-type: application/json\r\ncontent-length: {}\r\n\r\n{opening}",
+        opening.len()
+    );
+    for _ in 0..10 {
+        let mut newcomer = connect_as_newcomer(process.address).await;
+        newcomer.write_all(opening.as_bytes()).await.expect("the server reads");
+        assert_eq!(raw_http::answer(&mut newcomer).await.expect("an answer").status, 200);
+    }
+    process.stop().await;
+}
+
 /// A connection on which a call is under way is not given up for those of the same caller.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_with_a_call_is_not_closed_for_idle_ones() {
@@ -186,7 +222,7 @@ async fn a_connection_with_an_old_stream_is_not_closed_for_idle_ones() {
 }
 
 /// Reads until this comes.
-async fn until(stream: &mut TcpStream, end: &str) -> String {
+pub async fn until(stream: &mut (impl AsyncRead + Unpin), end: &str) -> String {
     let (mut read, mut part) = (String::new(), [0; 4096]);
     while !read.contains(end) {
         let size = timeout(PATIENCE, stream.read(&mut part)).await.expect("patience");
@@ -250,7 +286,7 @@ async fn short_bodies_of_one_caller_leave_room_for_others() {
 }
 
 /// Messages that never end, on many WebSockets or lines, took sixteen megabytes each for as long as they liked. When
-/// they end is tested where time can stand still: `wharf-transport/tests/{lines,http_websocket_sse}`.
+/// they end is tested where time can stand still: `wharf-transport/tests/it/{jsonl_limits.rs,http_websocket_sse}`.
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread")]
 async fn unfinished_messages_take_little_and_leave_room() {

@@ -1,12 +1,16 @@
 //! Server in a separate process, whose memory can be measured.
 
-use std::{net::SocketAddr, process::Stdio, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, process::Stdio, time::Duration};
 
 use tokio::{
     io::{AsyncBufReadExt, BufReader, Lines},
     process::{Child, ChildStdout, Command},
 };
-use wharf::{Endpoint, http::HttpLimits, server::Limits};
+use wharf::{
+    Endpoint,
+    http::{Http, HttpLimits},
+    server::Limits,
+};
 
 use crate::advisories::{
     attacked_server::{HandlerCounts, server},
@@ -19,6 +23,10 @@ use crate::advisories::{
 const ROLE: &str = "WHARF_ADVISORIES_CHILD";
 const PLAIN: &str = "plain";
 const IMPATIENT: &str = "impatient";
+const TIDY: &str = "tidy";
+const CROWDED: &str = "crowded";
+/// Number of connections of a child that is crowded.
+const CONNECTIONS: &str = "WHARF_ADVISORIES_CONNECTIONS";
 
 /// What streams may keep in a child that is impatient.
 pub const REPLAY_TOTAL: usize = 4 << 20;
@@ -28,19 +36,39 @@ pub const REPLAY_TOTAL: usize = 4 << 20;
 #[expect(clippy::print_stdout, reason = "the parent reads where the child is")]
 async fn the_child_serves_until_it_is_killed() {
     let Some(role) = std::env::var_os(ROLE) else { return };
-    let limits = match role == IMPATIENT {
-        true => HttpLimits::default().write(Duration::from_secs(1)).replay_total(REPLAY_TOTAL),
-        false => HttpLimits::default(),
+    let role = role.to_str().unwrap();
+    let limits = match role {
+        IMPATIENT => HttpLimits::default().write(Duration::from_secs(1)).replay_total(REPLAY_TOTAL),
+        CROWDED => {
+            let connections = std::env::var(CONNECTIONS).unwrap().parse().unwrap();
+            HttpLimits::default().connections(connections).head(5 * PATIENCE)
+        }
+        _ => HttpLimits::default(),
     };
-    let limits = Limits::default().http(limits);
-    let endpoint = server(&HandlerCounts::default()).limits(limits).build().unwrap();
+    let http = if role == TIDY { Http::new().sse_2024() } else { Http::new() };
+    let server =
+        server(&HandlerCounts::default()).limits(Limits::default().http(limits)).http(http);
+    let endpoint = server.build().unwrap();
     let listener = Endpoint::listen_http("127.0.0.1:0").await.unwrap();
     let lines = Endpoint::listen_tcp("127.0.0.1:0").await.unwrap();
     println!("\nlines {}", lines.local_addr().unwrap());
-    println!("address {}", listener.local_addr().unwrap());
-    let serving =
-        async { tokio::join!(endpoint.serve_http_on(listener), endpoint.serve_listener(lines)) };
+    let address = listener.local_addr().unwrap();
+    let socket = unix_path(std::process::id());
+    // The last one is polled when the socket listens.
+    let serving = async {
+        tokio::join!(
+            endpoint.serve_http_on(listener),
+            endpoint.serve_listener(lines),
+            endpoint.serve_unix(&socket),
+            async { println!("address {address}") },
+        )
+    };
     let _ = tokio::time::timeout(5 * PATIENCE, serving).await;
+}
+
+/// Path of the Unix socket of a child.
+fn unix_path(child: u32) -> PathBuf {
+    std::env::temp_dir().join(format!("wharf-advisories-{child}.sock"))
 }
 
 pub struct ServerProcess {
@@ -48,6 +76,8 @@ pub struct ServerProcess {
     pub address: SocketAddr,
     /// Where it speaks lines over TCP.
     pub lines: SocketAddr,
+    /// Where it speaks lines over a Unix socket.
+    pub unix: PathBuf,
     /// Kept open: after a minute the test harness of the child says that it takes long, and ends if it cannot.
     _stdout: Lines<BufReader<ChildStdout>>,
 }
@@ -64,15 +94,24 @@ impl ServerProcess {
     }
 
     /// With an allocator that gives back what is large and free, whatever lies around it: what is measured then is what
-    /// the server keeps.
+    /// the server keeps. It serves HTTP+SSE too.
     pub async fn start_tidy() -> ServerProcess {
         let tidy = [("MALLOC_MMAP_THRESHOLD_", "65536"), ("MALLOC_ARENA_MAX", "1")];
-        ServerProcess::spawn(PLAIN, &tidy).await
+        ServerProcess::spawn(TIDY, &tidy).await
+    }
+
+    /// With this number of connections, which stay open though nothing is sent on them.
+    pub async fn crowded(connections: usize) -> ServerProcess {
+        ServerProcess::spawn(CROWDED, &[(CONNECTIONS, &connections.to_string())]).await
     }
 
     async fn spawn(role: &str, variables: &[(&str, &str)]) -> ServerProcess {
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "server_process::the_child_serves_until_it_is_killed", "--nocapture"])
+            .args([
+                "--exact",
+                "advisories::server_process::the_child_serves_until_it_is_killed",
+                "--nocapture",
+            ])
             .env(ROLE, role)
             .envs(variables.iter().copied())
             .stdout(Stdio::piped())
@@ -89,7 +128,8 @@ impl ServerProcess {
             if let Some(address) = line.strip_prefix("address ") {
                 let address = address.parse().unwrap();
                 let over_tcp = over_tcp.expect("where it speaks lines");
-                return ServerProcess { child, address, lines: over_tcp, _stdout: lines };
+                let unix = unix_path(child.id().expect("a running child"));
+                return ServerProcess { child, address, lines: over_tcp, unix, _stdout: lines };
             }
         }
     }
@@ -98,6 +138,11 @@ impl ServerProcess {
     pub fn caller(&self, revision: &'static str) -> HttpClient {
         let url = format!("http://{}/mcp", self.address);
         HttpClient { pool: web::http1(), url, revision, session: None, bearer: None }
+    }
+
+    /// Waits until it has ended, and closed its files.
+    pub async fn stop(mut self) {
+        self.child.kill().await.unwrap();
     }
 
     /// How many files and sockets it has open.
@@ -121,5 +166,11 @@ impl ServerProcess {
         let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
         line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() << 10
+    }
+}
+
+impl Drop for ServerProcess {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.unix);
     }
 }

@@ -1,7 +1,8 @@
 //! Messages whose trees would take many times their size (audit 8).
 
 use crate::hostile::scripted_server::{
-    Action, ReceivedRequest, ScriptedServer, builder, default_line_reply, in_time,
+    Action, ReceivedRequest, ScriptedServer, builder, default_http_reply, default_line_reply,
+    in_time,
 };
 use crate::hostile::unbounded_messages::held;
 
@@ -17,6 +18,15 @@ fn reply(asked: &ReceivedRequest, result: &str) -> Action {
     Action::Say(format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{result}}}\n").into_bytes())
 }
 
+fn http_reply(asked: &ReceivedRequest, result: &str) -> Action {
+    let Action::Say(body) = reply(asked, result) else { unreachable!("a reply is said") };
+    let length = body.len();
+    let head = format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n"
+    );
+    Action::Say([head.into_bytes(), body].concat())
+}
+
 /// Calls a tool that gives `result`: whether it could be read. The client and the server share the
 /// process, so both count.
 async fn called(result: String) -> bool {
@@ -24,8 +34,20 @@ async fn called(result: String) -> bool {
         "tools/call" => reply(asked, &result),
         _ => default_line_reply(asked),
     });
-    let server = server.await;
-    let client = in_time(builder().connect(server.lines_url())).await.unwrap();
+    called_at(server.await.lines_url()).await
+}
+
+/// The same over HTTP.
+async fn called_over_http(result: String) -> bool {
+    let server = ScriptedServer::http(move |asked| match asked.method() {
+        "tools/call" => http_reply(asked, &result),
+        _ => default_http_reply(asked),
+    });
+    called_at(server.await.url()).await
+}
+
+async fn called_at(url: String) -> bool {
+    let client = in_time(builder().connect(url)).await.unwrap();
     let before = held();
     let end = in_time(client.call("t", ())).await;
     let grown = held().saturating_sub(before);
@@ -43,6 +65,41 @@ fn result(member: &str) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn content_of_an_unknown_type() {
     assert!(!called(result(&format!(r#""content":[{}]"#, many(r#"{"type":"x"}"#)))).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn results_over_http() {
+    let content = format!(r#""content":[{}]"#, many(r#"{"type":"x"}"#));
+    assert!(!called_over_http(result(&content)).await);
+    let metadata = format!(r#""content":[],"_meta":{{"a":[{}]}}"#, many("{}"));
+    assert!(called_over_http(result(&metadata)).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn icons() {
+    let icons = many(r#"{"src":""}"#);
+    let tool = format!(r#"{{"name":"t","inputSchema":{{"type":"object"}},"icons":[{icons}]}}"#);
+    let tools = result(&format!(r#""tools":[{tool}]"#));
+    let over_lines = tools.clone();
+    let lines = ScriptedServer::lines(move |asked| match asked.method() {
+        "tools/list" => reply(asked, &over_lines),
+        _ => default_line_reply(asked),
+    });
+    let http = ScriptedServer::http(move |asked| match asked.method() {
+        "tools/list" => http_reply(asked, &tools),
+        _ => default_http_reply(asked),
+    });
+    for url in [lines.await.lines_url(), http.await.url()] {
+        let client = in_time(builder().connect(&*url)).await.unwrap();
+        let before = held();
+        let listed = in_time(client.tools().all()).await;
+        let grown = held().saturating_sub(before);
+        assert!(grown < 10 * SIZE, "{url} grew by {grown} bytes");
+        match listed {
+            Ok(tools) => assert_eq!(tools.len(), 1),
+            Err(error) => assert!(error.kind().is_content_too_large(), "{error:?}"),
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,4 +1,4 @@
-//! Redirects to other origins (CVE-2026-64684).
+//! Redirects to other origins.
 
 use std::sync::{Arc, Mutex};
 
@@ -13,6 +13,7 @@ fn to(url: &str, status: u16) -> Action {
     )
 }
 
+/// CVE-2026-64684: headers of the user reached another origin.
 #[tokio::test(flavor = "multi_thread")]
 async fn another_origin_gets_nothing() {
     let thief = ScriptedServer::http(default_http_reply).await;

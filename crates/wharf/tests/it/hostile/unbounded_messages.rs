@@ -1,4 +1,4 @@
-//! Messages of unbounded length (RUSTSEC-2026-0462, CVE-2026-53937, CVE-2026-63119, CVE-2026-53965).
+//! Messages of unbounded length.
 
 use wharf::client::ClientLimits;
 
@@ -52,6 +52,7 @@ fn chunk(piece: &str) -> String {
 
 const CHUNKED: &str = "transfer-encoding: chunked";
 
+/// CVE-2026-53937, CVE-2026-63119.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_line_without_end() {
     let server = ScriptedServer::lines(|asked| match asked.method() {
@@ -63,6 +64,7 @@ async fn a_line_without_end() {
     is_refused(server, url).await;
 }
 
+/// RUSTSEC-2026-0462.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_body_without_end() {
     let head = head("application/json", CHUNKED);
@@ -75,6 +77,7 @@ async fn a_body_whose_length_is_a_threat() {
     is_refused_over_http(head, "x".repeat(CHUNK)).await;
 }
 
+/// CVE-2026-53965: events without a delimiter.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_event_without_end() {
     for piece in [format!("data: {}\n", "x".repeat(CHUNK - 7)), "x".repeat(CHUNK)] {

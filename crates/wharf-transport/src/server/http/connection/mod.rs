@@ -53,8 +53,12 @@ pub async fn serve(service: HttpService, listener: TcpListener) {
         |stream, scope, slot_guard| connection(endpoint.clone(), stream, scope, slot_guard);
     // A client that expects TLS cannot read a plain response.
     let refusal = if endpoint.http.is_encrypted() { &[][..] } else { SERVER_FULL_RESPONSE };
-    let accept_limits =
-        AcceptLimits { connections: limits.connections, refusal, shortage: &endpoint.shortage };
+    let accept_limits = AcceptLimits {
+        connections: limits.connections,
+        refusal,
+        shortage: &endpoint.context.shortage,
+        setting: "the number of connections (`HttpLimits::connections`)",
+    };
     let mut clients = accept_loop(listener, accept_limits, &endpoint.shutdown, client).await;
     drain(&endpoint, &mut clients).await;
 }
