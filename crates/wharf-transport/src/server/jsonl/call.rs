@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use wharf_model::Outcome;
+use wharf_model::{BoxFuture, Outcome};
 
 use crate::{
     ServerContext, Shutdown,
@@ -117,7 +117,7 @@ impl LineCall {
         let shared = self.shared.clone();
         let codec = self.driver.codec();
         let id = (!codec.is_silent()).then(|| codec.id());
-        let listen = self.is_listen();
+        let listen = self.is_subscription();
         if listen {
             // Other calls get the graceful shutdown timeout from the supervisor of the connection.
             self.driver.end_early(&shared.closing, Duration::ZERO, None);
@@ -152,8 +152,9 @@ impl LineCall {
         }
     }
 
-    pub(crate) fn is_listen(&self) -> bool {
-        self.driver.is_listen()
+    /// Returns true for a subscription.
+    pub(crate) fn is_subscription(&self) -> bool {
+        self.driver.is_subscription()
     }
 
     /// Ends the call with its reply, after its open client requests.
@@ -163,10 +164,11 @@ impl LineCall {
         if codec.is_silent() {
             return;
         }
-        if let Some(batch) = &self.batch {
+        if let Some(batch) = self.batch.take() {
             let mut reply = Vec::new();
             codec.encode(outcome, &mut reply);
-            return batch.add(&reply);
+            batch.add(&reply);
+            return batch.release();
         }
         codec.encode(outcome, out);
         out.push(b'\n');
@@ -200,11 +202,38 @@ impl LineCall {
         if !out.is_empty() {
             self.shared.output.push(&out);
         }
-        // The last member of a batch sends all replies, before the connection sees that no calls
-        // are left.
-        drop(self.batch.take());
+        // Before the connection sees that no calls are left: this may be the last member of the batch.
+        if let Some(batch) = self.batch.take() {
+            batch.release();
+        }
         if let Some(spawned) = &self.spawned {
             self.shared.in_flight.remove(spawned.number);
         }
+    }
+}
+
+/// Slot of a pending handler of a notification among the calls in flight, so that it ends with its connection.
+pub(crate) struct NotificationHandler {
+    shared: Arc<ConnectionState>,
+    number: u64,
+}
+
+impl NotificationHandler {
+    /// Runs the handler, whose message holds `held` bytes, as a task.
+    pub(crate) fn spawn(shared: &Arc<ConnectionState>, held: usize, handler: BoxFuture<()>) {
+        shared.in_flight.insert(None, false, held, |number| {
+            let slot = NotificationHandler { shared: shared.clone(), number };
+            let run = async move {
+                handler.await;
+                drop(slot);
+            };
+            tokio::spawn(run).abort_handle()
+        });
+    }
+}
+
+impl Drop for NotificationHandler {
+    fn drop(&mut self) {
+        self.shared.in_flight.remove(self.number);
     }
 }

@@ -373,7 +373,9 @@ impl Negotiation {
     fn not_initialized(&mut self, sent: &PendingRequest, error: &Error) -> NegotiationStep {
         self.supported = classify_reply::supported(error);
         let is_allowed = |revision: Revision| self.allowed.has(revision);
-        if !self.supported.is_empty() && classify_reply::newest(&self.supported, is_allowed).is_none() {
+        if !self.supported.is_empty()
+            && classify_reply::newest(&self.supported, is_allowed).is_none()
+        {
             let step = self.no_common_revision();
             return self.initialize_failed(step);
         }

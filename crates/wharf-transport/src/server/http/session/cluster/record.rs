@@ -109,10 +109,6 @@ impl SessionRecord {
         self.used.store(true, Ordering::Release);
     }
 
-    pub(crate) fn is_stale(&self) -> bool {
-        self.stale.load(Ordering::Acquire)
-    }
-
     /// Marks the record as possibly changed by another process.
     pub(crate) fn mark_stale(&self) {
         self.stale.store(true, Ordering::Release);
@@ -127,16 +123,15 @@ impl SessionRecord {
         is_new
     }
 
-    /// Loads the record now, or marks it stale so that the next use loads it.
-    pub(crate) async fn refresh_or_mark_stale(
+    /// Loads the record and applies it to the session, if another process may have changed it.
+    pub(crate) async fn refresh_if_stale(
         &self,
         session: &Session,
     ) -> Result<(), SessionStoreError> {
-        let seen = self.refresh(session).await;
-        if seen.is_err() {
-            self.mark_stale();
+        match self.stale.load(Ordering::Acquire) {
+            true => self.refresh(session).await,
+            false => Ok(()),
         }
-        seen
     }
 
     /// Loads the record and applies it to the session.
@@ -160,8 +155,22 @@ impl SessionRecord {
         Ok(())
     }
 
-    /// Decodes a message. The changes it makes to the session are stored before they take effect.
+    /// Handles a posted message up to its decoded form: applies what other processes changed, decodes it, and
+    /// forwards the parts that concern other processes.
     pub(crate) async fn receive(
+        &self,
+        session: &Session,
+        message: Bytes,
+        heads: &McpHeaders<'_>,
+    ) -> Result<Received, SessionStoreError> {
+        self.refresh_if_stale(session).await?;
+        let mut received = self.decode(session, message, heads).await?;
+        self.forward(session, &mut received).await?;
+        Ok(received)
+    }
+
+    /// Decodes a message. The changes it makes to the session are stored before they take effect.
+    async fn decode(
         &self,
         session: &Session,
         message: Bytes,
