@@ -49,6 +49,19 @@ fn logins_are_kept_by_server_and_issuer() {
 }
 
 #[test]
+fn an_unreadable_file_is_the_source_of_the_error() {
+    use std::error::Error as _;
+    let folder = TempFolder::new("source");
+    // Text that is not UTF-8, in a file of the owner only.
+    FileTokenStore::at(folder.file()).put(SERVER, ISSUER, json!(1)).unwrap();
+    fs::write(folder.file(), [0xff]).unwrap();
+    let error = FileTokenStore::at(folder.file()).get(SERVER, ISSUER).unwrap_err();
+    let error = Error::from(error);
+    let source = error.source().and_then(|source| source.downcast_ref::<std::io::Error>());
+    assert_eq!(source.unwrap().kind(), std::io::ErrorKind::InvalidData, "{error}");
+}
+
+#[test]
 fn a_path_is_independent_of_the_working_directory() {
     let here = env::current_dir().unwrap();
     assert_eq!(FileTokenStore::at("logins.json").path(), here.join("logins.json"));
