@@ -105,6 +105,19 @@ impl SessionRecord {
         format!("{}.{number}", self.key)
     }
 
+    /// Prepares the session for a request: applies what other processes changed, and what the request's principal
+    /// may see.
+    pub(crate) async fn prepare(
+        &self,
+        session: &Session,
+        scope: &RequestExtensions,
+    ) -> Result<(), SessionStoreError> {
+        self.mark_used();
+        self.refresh_if_stale(session).await?;
+        session.set_principal(scope);
+        Ok(())
+    }
+
     pub(crate) fn mark_used(&self) {
         self.used.store(true, Ordering::Release);
     }
@@ -155,15 +168,16 @@ impl SessionRecord {
         Ok(())
     }
 
-    /// Handles a posted message up to its decoded form: applies what other processes changed, decodes it, and
-    /// forwards the parts that concern other processes.
+    /// Handles a posted message up to its decoded form: prepares the session, decodes the message, and forwards the
+    /// parts that concern other processes.
     pub(crate) async fn receive(
         &self,
         session: &Session,
+        scope: &RequestExtensions,
         message: Bytes,
         heads: &McpHeaders<'_>,
     ) -> Result<Received, SessionStoreError> {
-        self.refresh_if_stale(session).await?;
+        self.prepare(session, scope).await?;
         let mut received = self.decode(session, message, heads).await?;
         self.forward(session, &mut received).await?;
         Ok(received)

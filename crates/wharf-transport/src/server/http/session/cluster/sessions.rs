@@ -209,7 +209,6 @@ impl SharedSessions {
         parsed: &RequestHeaders<'_>,
         scope: &RequestExtensions,
     ) -> SessionResult<SharedGuard> {
-        self.join_cluster();
         let name = required_session_id(parsed)?;
         if name.len() != 32 {
             return Err(Box::new(not_found()));
@@ -220,14 +219,11 @@ impl SharedSessions {
             None => self.load(id, scope).await,
         };
         let shared = shared.map_err(error_response)?;
-        let SharedGuard { guard, record } = &shared;
-        if !guard.is_established() {
+        if !shared.guard.is_established() {
             // Also if it was evicted here just now: the store has it still.
             let full = |_| find_error_response(FindError::TableFull);
-            self.table.establish(&id, guard).map_err(full)?;
+            self.table.establish(&id, &shared.guard).map_err(full)?;
         }
-        record.mark_used();
-        guard.set_principal(scope);
         Ok(shared)
     }
 
@@ -253,6 +249,7 @@ impl SharedSessions {
         id: [u8; 32],
         scope: &RequestExtensions,
     ) -> Result<SharedGuard, SessionStoreError> {
+        self.join_cluster();
         let cluster = &self.cluster;
         let record = cluster.store_call(cluster.stores.sessions.load(&hex(&id))).await?;
         let caller = live_session::principal(scope);
@@ -288,7 +285,7 @@ impl SharedSessions {
     ) -> SessionResult<EventualResponse<'static>> {
         let SharedGuard { guard, record } = self.find(parsed, &scope).await?;
         let (form, length) = (ResponseForm::in_session(parsed.accept), message.len());
-        let received = record.receive(&guard, message, &parsed.message).await;
+        let received = record.receive(&guard, &scope, message, &parsed.message).await;
         let received = received.map_err(|error| self.refuse(&record, error))?;
         Ok(PostContext { guard, scope, form, length }.handle(received))
     }
@@ -302,12 +299,12 @@ impl SharedSessions {
         check_version(parsed, &self.table.common.context.wire)?;
         let shared = self.find(parsed, &scope).await?;
         let SharedGuard { guard, record } = &shared;
-        let refreshed = match parsed.last_event {
+        let refuse = |error| self.refuse(record, error);
+        if parsed.last_event == HeaderField::Absent {
             // Subscriptions that another process stored just now apply to the session's stream.
-            HeaderField::Absent => record.refresh(guard).await,
-            _ => record.refresh_if_stale(guard).await,
-        };
-        refreshed.map_err(|error| self.refuse(record, error))?;
+            record.refresh(guard).await.map_err(refuse)?;
+        }
+        record.prepare(guard, &scope).await.map_err(refuse)?;
         let (stream, after) = match parsed.last_event {
             HeaderField::Absent => (SESSION_STREAM, None),
             last => {
