@@ -378,9 +378,12 @@ mod tests {
         assert_eq!(error("c2VjcmV0"), "key 1 has 6 bytes instead of 32");
         assert_eq!(error(&format!("{A},!!secret!!")), "key 2 is neither hex nor base64");
         assert!(
-            KeyRing::from_env("WHARF_NO_SUCH_KEY").unwrap_err().0.contains("WHARF_NO_SUCH_KEY")
+            KeyRing::from_env("WHARF_NO_SUCH_KEY")
+                .unwrap_err()
+                .message
+                .contains("WHARF_NO_SUCH_KEY")
         );
-        assert!(KeyRing::from_file("/no/such/file").unwrap_err().0.contains("/no/such/file"));
+        assert!(KeyRing::from_file("/no/such/file").unwrap_err().message.contains("/no/such/file"));
         assert_eq!(format!("{:?}", ring(A)), "KeyRing { keys: 1, .. }");
     }
 

@@ -146,7 +146,7 @@ impl LineCall {
             // handler).
             self.shared.output.send(&mut out).await;
             if done {
-                return;
+                return self.release_batch();
             }
             yield_after(length).await;
         }
@@ -157,6 +157,13 @@ impl LineCall {
         self.driver.is_subscription()
     }
 
+    /// Gives up the call's share of its batch, after its own output: with the last one, the replies are sent.
+    fn release_batch(&mut self) {
+        if let Some(batch) = self.batch.take() {
+            batch.release();
+        }
+    }
+
     /// Ends the call with its reply, after its open client requests.
     fn reply(&mut self, outcome: &Outcome, out: &mut Vec<u8>) {
         while self.driver.withdraw_next(&*self.shared, out) {}
@@ -164,11 +171,10 @@ impl LineCall {
         if codec.is_silent() {
             return;
         }
-        if let Some(batch) = self.batch.take() {
+        if let Some(batch) = &self.batch {
             let mut reply = Vec::new();
             codec.encode(outcome, &mut reply);
-            batch.add(&reply);
-            return batch.release();
+            return batch.add(&reply);
         }
         codec.encode(outcome, out);
         out.push(b'\n');
@@ -203,9 +209,7 @@ impl LineCall {
             self.shared.output.push(&out);
         }
         // Before the connection sees that no calls are left: this may be the last member of the batch.
-        if let Some(batch) = self.batch.take() {
-            batch.release();
-        }
+        self.release_batch();
         if let Some(spawned) = &self.spawned {
             self.shared.in_flight.remove(spawned.number);
         }
