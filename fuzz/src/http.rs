@@ -94,4 +94,14 @@ fn check_routing(headers: &HeaderMap, body: &[u8], reply: &[u8]) {
         let expected = field.as_str().unwrap_or_default().as_bytes();
         assert_eq!(values, [expected], "{name}");
     }
+    let target = match body["method"].as_str() {
+        Some("tools/call" | "prompts/get") => &body["params"]["name"],
+        Some("resources/read") => &body["params"]["uri"],
+        _ => return,
+    };
+    let values: Vec<_> = headers.get_all("mcp-name").iter().map(HeaderValue::as_bytes).collect();
+    let [value] = &values[..] else { panic!("served with {} Mcp-Name headers", values.len()) };
+    // A name that a header cannot have is encoded.
+    let expected = target.as_str().unwrap_or_default().as_bytes();
+    assert!(*value == expected || value.starts_with(b"=?base64?"), "Mcp-Name");
 }

@@ -257,11 +257,7 @@ fn exit(kind: ErrorKind) -> ExitStatus {
         | K::AuthenticationFailed
         | K::AuthorizationFailed
         | K::InvalidCredentials
-        | K::TokenExpired
-        | K::InvalidToken
-        | K::InsufficientPermissions
-        | K::AccessDenied
-        | K::UnauthorizedOperation => ExitStatus::Authorization,
+        | K::AccessDenied => ExitStatus::Authorization,
         K::TransportError
         | K::ConnectionClosed
         | K::RequestTimeout

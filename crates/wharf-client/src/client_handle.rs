@@ -302,21 +302,26 @@ impl ClientHandle {
         params: impl Serialize,
     ) -> CallBuilder<Box<RawValue>> {
         let method = method.into();
-        let params = request::object("Params", &params);
-        CallBuilder::new(self, params.map(|params| CallKind::Raw { method, params }), result::raw)
+        let what = self.check_method(&method).and_then(|()| {
+            let params = request::object("Params", &params)?;
+            Ok(CallKind::Raw { method, params })
+        });
+        CallBuilder::new(self, what, result::raw)
     }
 
     /// Sends a request of any method and deserializes its result. `null` params send none.
     ///
     /// A method that the protocol does not define is a call like that of a tool: the
-    /// [`ClientHandler`] answers the requests of its handler. It is not sent again after a lost connection.
+    /// [`ClientHandler`] answers the requests of its handler. It is not sent again after a lost connection. One
+    /// that a `ClientExtension` declares is sent only to servers that declare the extension.
     pub fn request_as<T: DeserializeOwned>(
         &self,
         method: impl Into<String>,
         params: impl Serialize,
     ) -> CallBuilder<T> {
         let method = method.into();
-        let what = request::object("Params", &params).and_then(|params| {
+        let what = self.check_method(&method).and_then(|()| {
+            let params = request::object("Params", &params)?;
             if Method::is_defined(&method) {
                 return Ok(CallKind::Raw { method, params });
             }
@@ -324,6 +329,22 @@ impl ClientHandle {
             spec.all_params(params.as_deref().unwrap_or("{}")).map(CallKind::Call)
         });
         CallBuilder::new(self, what, result::value)
+    }
+
+    /// Fails if an extension that the server does not declare has this method.
+    fn check_method(&self, method: &str) -> Result<(), Error> {
+        match self.0.handler.method_extension(method) {
+            Some(extension) => self.check_extension(&extension),
+            None => Ok(()),
+        }
+    }
+
+    /// Fails if the server does not declare this extension.
+    fn check_extension(&self, extension: &str) -> Result<(), Error> {
+        match self.capabilities().extensions.contains_key(extension) {
+            true => Ok(()),
+            false => Err(not_offered(&format!("the extension `{extension}`"))),
+        }
     }
 
     /// The transport of this client.
@@ -379,9 +400,7 @@ impl ClientHandle {
                 format!("No extension of this client declares the notification `{method}`");
             return Err(unsupported(problem));
         };
-        if !self.capabilities().extensions.contains_key(&extension) {
-            return Err(not_offered(&format!("the extension `{extension}`")));
-        }
+        self.check_extension(&extension)?;
         let params = request::object("Params", &params)?.unwrap_or_else(|| "{}".into());
         let params = RawValue::from_string(params)?;
         let notification = CustomNotification::new(extension, method, &params)?;

@@ -203,10 +203,7 @@ impl<T: Listable> PagedList<T> {
 
     /// Returns whether `error` may mean that a cursor is outdated because the list has changed.
     fn is_outdated(&self, error: &Error) -> bool {
-        let is_cursor = matches!(
-            error.kind,
-            ErrorKind::InvalidCursor | ErrorKind::CursorExpired | ErrorKind::InvalidParams
-        );
+        let is_cursor = matches!(error.kind, ErrorKind::InvalidCursor | ErrorKind::InvalidParams);
         is_cursor && self.progress.pages > 0
     }
 

@@ -132,7 +132,7 @@ impl HostConnector {
     pub async fn connect(&self, origin: &Origin) -> Result<HostStream, ConnectionError> {
         let deadline = Instant::now() + self.timeout;
         let opening = timeout_at(deadline, self.open(origin)).await;
-        let (layer, is_forwarded) = opening.unwrap_or_else(|_| Err(self.late(origin)))?;
+        let (layer, is_forwarded) = opening.unwrap_or_else(|_| Err(self.late(&origin)))?;
         if !origin.is_encrypted() {
             return Ok(HostStream::new(layer, is_forwarded));
         }
@@ -150,6 +150,19 @@ impl HostConnector {
         Err(without_tls())
     }
 
+    /// Connects to the host and port of `origin` without TLS and without a proxy, for protocols other than HTTP.
+    ///
+    /// # Errors
+    /// If an address is not allowed, or there is no connection before the timeout.
+    pub async fn connect_tcp(&self, origin: &Origin) -> Result<TcpStream, ConnectionError> {
+        let connecting = async {
+            let addresses = self.checked_addresses(origin).await?;
+            connect_tcp(origin, &addresses).await
+        };
+        let connected = timeout_at(Instant::now() + self.timeout, connecting).await;
+        connected.unwrap_or_else(|_| Err(self.late(&origin.authority())))
+    }
+
     /// Resolves `origin` and checks its addresses, without a connection.
     ///
     /// # Errors
@@ -157,11 +170,11 @@ impl HostConnector {
     pub async fn check(&self, origin: &Origin) -> Result<(), ConnectionError> {
         let deadline = Instant::now() + self.timeout;
         let resolved = timeout_at(deadline, self.checked_addresses(origin)).await;
-        resolved.unwrap_or_else(|_| Err(self.late(origin))).map(drop)
+        resolved.unwrap_or_else(|_| Err(self.late(&origin))).map(drop)
     }
 
-    fn late(&self, origin: &Origin) -> ConnectionError {
-        let message = format!("{origin} did not respond within {:?}", self.timeout);
+    fn late(&self, host: &dyn fmt::Display) -> ConnectionError {
+        let message = format!("{host} did not respond within {:?}", self.timeout);
         ConnectionError::new(ConnectionErrorKind::TimedOut, message)
     }
 
@@ -203,7 +216,7 @@ impl HostConnector {
                 Err(error) => problem = Some(error),
             }
         }
-        Err(problem.unwrap_or_else(|| self.late(origin)))
+        Err(problem.unwrap_or_else(|| self.late(&origin)))
     }
 
     /// Connects to a proxy. The user named it, so the address policy does not apply.

@@ -1,13 +1,23 @@
 //! Graceful shutdown signal for servers.
 
 use std::{
-    future::{Future, poll_fn},
-    pin::pin,
-    sync::Arc,
-    task::{Poll, Waker},
+    collections::HashMap,
+    fmt,
+    future::Future,
+    pin::Pin,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    task::{Context, Poll, Waker},
 };
 
-use tokio::{sync::watch, task::coop::unconstrained};
+use foldhash::fast::RandomState;
+
+/// Number of tables of wakers, so that calls on many threads seldom wait for each other.
+const SHARDS: usize = 4;
+/// Capacity that an empty table keeps.
+const MAX_KEPT_WAKERS: usize = 64;
 
 /// Requests a graceful shutdown of all servers that share it. Clones share one state.
 ///
@@ -17,54 +27,152 @@ use tokio::{sync::watch, task::coop::unconstrained};
 /// shutdown.stop();
 /// assert!(shutdown.is_stopped());
 /// ```
-#[derive(Clone, Debug)]
-pub struct Shutdown(Arc<watch::Sender<bool>>);
+#[derive(Clone, Default)]
+pub struct Shutdown(Arc<ShutdownState>);
+
+#[derive(Default)]
+struct ShutdownState {
+    is_stopped: AtomicBool,
+    tickets: AtomicU64,
+    /// Wakers of the pending futures by ticket.
+    waiting: [Mutex<HashMap<u64, Waker, RandomState>>; SHARDS],
+}
+
+impl ShutdownState {
+    fn waiting(&self, ticket: u64) -> MutexGuard<'_, HashMap<u64, Waker, RandomState>> {
+        let shard = &self.waiting[ticket as usize % SHARDS];
+        shard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 impl Shutdown {
     /// Creates a handle that is not stopped.
     #[must_use]
     pub fn new() -> Self {
-        Shutdown(Arc::new(watch::Sender::new(false)))
+        Shutdown::default()
     }
 
     /// Requests the shutdown: no more messages are read, calls in flight get the graceful shutdown
     /// timeout, and subscriptions end.
     pub fn stop(&self) {
-        self.0.send_replace(true);
+        self.0.is_stopped.store(true, Ordering::Release);
+        for shard in 0..SHARDS as u64 {
+            // A statement of its own, so that no waker runs under the lock.
+            let wakers = std::mem::take(&mut *self.0.waiting(shard));
+            wakers.into_values().for_each(Waker::wake);
+        }
     }
 
     /// True if the shutdown was requested.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
-        *self.0.borrow()
+        self.0.is_stopped.load(Ordering::Acquire)
     }
 
     /// Completes when the shutdown is requested.
     pub fn stopped(&self) -> impl Future<Output = ()> + Send + use<> {
-        let (shutdown, mut receiver) = (self.clone(), self.0.subscribe());
-        async move {
-            // Exempt from tokio's cooperative budget, because it is polled only once per registered
-            // waker.
-            let mut changed = pin!(unconstrained(receiver.changed()));
-            let mut registered: Option<Waker> = None;
-            poll_fn(|cx| {
-                if shutdown.is_stopped() {
-                    return Poll::Ready(());
-                }
-                // A select loop polls this often; the waker is registered only once.
-                if registered.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
-                    return Poll::Pending;
-                }
-                registered = Some(cx.waker().clone());
-                changed.as_mut().poll(cx).map(|_| ())
-            })
-            .await;
+        self.wait()
+    }
+
+    /// Completes when the shutdown is requested. Its type has a name, so that a pending call holds it without a box.
+    pub(crate) fn wait(&self) -> Stopped {
+        let ticket = self.0.tickets.fetch_add(1, Ordering::Relaxed);
+        Stopped { shutdown: self.clone(), ticket, waker: None }
+    }
+}
+
+impl fmt::Debug for Shutdown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Shutdown").field(&self.is_stopped()).finish()
+    }
+}
+
+/// Future that completes when a shutdown is requested.
+pub(crate) struct Stopped {
+    shutdown: Shutdown,
+    ticket: u64,
+    /// The waker that is registered, if this was polled.
+    waker: Option<Waker>,
+}
+
+impl Future for Stopped {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = &mut *self;
+        // A select loop polls this often; the waker is registered only once.
+        if !this.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+            let waker = cx.waker().clone();
+            let before = this.shutdown.0.waiting(this.ticket).insert(this.ticket, waker.clone());
+            // Without the lock, because it may be the last reference to a task.
+            drop(before);
+            this.waker = Some(waker);
+        }
+        // After the registration: a shutdown before it would wake nothing.
+        if this.shutdown.is_stopped() { Poll::Ready(()) } else { Poll::Pending }
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        if self.waker.is_some() {
+            let mut waiting = self.shutdown.0.waiting(self.ticket);
+            let waker = waiting.remove(&self.ticket);
+            if waiting.is_empty() && waiting.capacity() > MAX_KEPT_WAKERS {
+                waiting.shrink_to_fit();
+            }
+            drop(waiting);
+            drop(waker);
         }
     }
 }
 
-impl Default for Shutdown {
-    fn default() -> Self {
-        Shutdown::new()
+#[cfg(test)]
+mod tests {
+    use std::task::Wake;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Count(AtomicU64);
+
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    fn poll(stopped: &mut Stopped, count: &Arc<Count>) -> Poll<()> {
+        let waker = Waker::from(count.clone());
+        Pin::new(stopped).poll(&mut Context::from_waker(&waker))
+    }
+
+    fn registered(shutdown: &Shutdown) -> usize {
+        (0..SHARDS as u64).map(|shard| shutdown.0.waiting(shard).len()).sum()
+    }
+
+    #[test]
+    fn a_stop_wakes_each_future_once_with_its_last_waker() {
+        let shutdown = Shutdown::new();
+        let (first, last) = (Arc::<Count>::default(), Arc::<Count>::default());
+        let mut many: Vec<_> = (0..20).map(|_| shutdown.wait()).collect();
+        for stopped in &mut many {
+            assert!(poll(stopped, &first).is_pending());
+            assert!(poll(stopped, &last).is_pending());
+        }
+        shutdown.stop();
+        assert_eq!((first.0.load(Ordering::SeqCst), last.0.load(Ordering::SeqCst)), (0, 20));
+        assert!(many.iter_mut().all(|stopped| poll(stopped, &last).is_ready()));
+        assert!(poll(&mut shutdown.wait(), &last).is_ready(), "one that began after the stop");
+    }
+
+    #[test]
+    fn a_dropped_future_leaves_no_waker() {
+        let shutdown = Shutdown::new();
+        let mut stopped = shutdown.wait();
+        assert!(poll(&mut stopped, &Arc::default()).is_pending());
+        assert_eq!(registered(&shutdown), 1);
+        drop(stopped);
+        assert_eq!(registered(&shutdown), 0);
     }
 }

@@ -33,14 +33,6 @@ pub use wharf_wire::Era;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct ProtocolVersion(pub(crate) Revision);
 
-#[cfg(feature = "client")]
-impl ProtocolVersion {
-    /// Newest protocol version of an era.
-    pub(crate) fn newest(era: Era) -> Self {
-        ProtocolVersion(Revision::newest(era))
-    }
-}
-
 impl ProtocolVersion {
     /// Era of the version.
     ///

@@ -45,7 +45,8 @@ struct KeyState {
     address: Option<String>,
     bucket: f64,
     filled: Instant,
-    /// Closes when the fetch in flight ends.
+    /// Closes when the fetch in flight ends. Not a `SingleFlight`: the fetch is a task that outlives the request that
+    /// started it, and requests with known keys do not wait for it.
     fetching: Option<watch::Receiver<()>>,
 }
 

@@ -8,7 +8,7 @@ use wharf_model::CustomNotification;
 
 type NotificationFn = Arc<dyn Fn(&CustomNotification) + Send + Sync>;
 
-/// Extension of the protocol: its identifier, its settings, and its notifications in both directions.
+/// Extension of the protocol: its identifier, its settings, its methods, and its notifications in both directions.
 ///
 /// ```
 /// # mod wharf { pub use {wharf_client::*, wharf_model::*}; pub mod client { pub use super::*; } pub mod model { pub use super::*; } }
@@ -20,6 +20,7 @@ type NotificationFn = Arc<dyn Fn(&CustomNotification) + Send + Sync>;
 ///
 /// let tides = ClientExtension::new("com.example/tides")
 ///     .setting("unit", "foot")
+///     .method("tides/now")
 ///     .on_notification("tides/turned", |it: Turned| println!("{} feet", it.height))
 ///     .notification("tides/seen");
 /// let handler = ClientHandlerBuilder::new().extension(tides);
@@ -34,13 +35,15 @@ pub struct ClientExtension {
     pub(crate) received: BTreeMap<String, NotificationFn>,
     /// Names of notifications that the client may send.
     pub(crate) sent: Vec<String>,
+    /// Names of the methods of the server that belong to the extension.
+    pub(crate) methods: Vec<String>,
 }
 
 impl ClientExtension {
     /// Creates an extension from its identifier: a domain in reverse, `/`, and a name.
     pub fn new(id: impl Into<String>) -> Self {
-        let (received, sent) = (BTreeMap::new(), Vec::new());
-        ClientExtension { id: id.into(), settings: Map::new(), received, sent }
+        let (received, sent, methods) = (BTreeMap::new(), Vec::new(), Vec::new());
+        ClientExtension { id: id.into(), settings: Map::new(), received, sent, methods }
     }
 
     /// Adds a setting, which the server receives with the declaration.
@@ -66,6 +69,13 @@ impl ClientExtension {
             }
         };
         self.received.insert(method.into(), Arc::new(call));
+        self
+    }
+
+    /// Declares a method of the server. `Client::request` and `Client::request_as` call it only at servers that declare
+    /// the extension, and fail at others without sending anything.
+    pub fn method(mut self, name: impl Into<String>) -> Self {
+        self.methods.push(name.into());
         self
     }
 

@@ -83,6 +83,13 @@ pub trait ClientHandler: Send + Sync + 'static {
         let _ = method;
         None
     }
+
+    /// Returns the identifier of the declared extension that `method` belongs to: a method is called only at servers
+    /// that declare its extension.
+    fn method_extension(&self, method: &str) -> Option<String> {
+        let _ = method;
+        None
+    }
 }
 
 fn refused<T: Send + 'static>(method: Method) -> BoxFuture<Result<T, Error>> {
@@ -294,6 +301,11 @@ impl ClientHandler for ClientHandlerBuilder {
     fn sending_extension(&self, method: &str) -> Option<String> {
         let sends = |it: &&ClientExtension| it.sent.iter().any(|name| name == method);
         self.extensions.iter().find(sends).map(|it| it.id.clone())
+    }
+
+    fn method_extension(&self, method: &str) -> Option<String> {
+        let has = |it: &&ClientExtension| it.methods.iter().any(|name| name == method);
+        self.extensions.iter().find(has).map(|it| it.id.clone())
     }
 }
 

@@ -8,7 +8,7 @@
 //! | `wharf-model/src/call/outcome.rs` | the variant of `Reply`, with its cache hint and its JSON |
 //! | `wharf-wire/src/versions/revision.rs` | the revisions that have it (a unit test fails without the row) |
 //! | `wharf-wire/src/replies.rs` | writing and reading the result; for a list, its key and its translation |
-//! | `wharf-server/src/router/mod.rs` | its dispatch |
+//! | `wharf-server/src/router/dispatch.rs` | its dispatch |
 //!
 //! New types of the protocol, a handler and a typed call of the client are files of their own beside these. A method that is not part of the protocol needs
 //! none of them (`docs/extensions.md`).

@@ -81,7 +81,6 @@ kinds! {
     ToolTimeout is_tool_timeout "Tool timed out" (-32032) [RETRY TOOL];
     ToolCancelled is_tool_cancelled "Tool cancelled" (-32033) [TOOL];
     InvalidToolArguments is_invalid_tool_arguments "Invalid tool arguments" (-32034) [CALLER];
-    ToolDisabled is_tool_disabled "Tool disabled" (-32035) [CALLER TOOL];
     ToolSchemaInvalid is_tool_schema_invalid "Tool schema invalid" (-32040) [TOOL];
     ToolPanicked is_tool_panicked "Tool failed unexpectedly" - [TOOL];
     OutputSchemaMismatch is_output_schema_mismatch "Tool output does not match its schema" - [TOOL];
@@ -93,18 +92,12 @@ kinds! {
     AuthenticationFailed is_authentication_failed "Authentication failed" (-32051) [CALLER TOOL];
     AuthorizationFailed is_authorization_failed "Authorization failed" (-32052) [CALLER TOOL];
     InvalidCredentials is_invalid_credentials "Invalid credentials" (-32053) [CALLER TOOL];
-    TokenExpired is_token_expired "Token expired" (-32054) [CALLER TOOL];
-    InsufficientPermissions is_insufficient_permissions "Insufficient permissions" (-32055) [CALLER TOOL];
     AccessDenied is_access_denied "Access denied" (-32056) [CALLER TOOL];
-    SessionNotFound is_session_not_found "Session not found" (-32058) [CALLER];
-    InvalidToken is_invalid_token "Invalid token" (-32059) [CALLER TOOL];
-    UnauthorizedOperation is_unauthorized_operation "Unauthorized operation" (-32060) [CALLER TOOL];
     Unauthenticated is_unauthenticated "Authentication required" - [CALLER];
     Forbidden is_forbidden "Forbidden" - [CALLER];
     InsufficientScope is_insufficient_scope "Insufficient scope" - [CALLER];
 
     InvalidCursor is_invalid_cursor "Invalid cursor" (-32071) [CALLER];
-    CursorExpired is_cursor_expired "Cursor expired" (-32072) [CALLER TOOL];
 
     TaskNotFound is_task_not_found "Task not found" (-32081) [CALLER];
     TaskFailed is_task_failed "Task failed" (-32083) [];

@@ -40,7 +40,7 @@ pub use self::{
 /// impl Middleware for ReadOnly {
 ///     fn call(&self, request: Request, next: Next) -> BoxFuture<Outcome> {
 ///         match request.method {
-///             Method::CallTool => Box::pin(async { Error::new(ErrorKind::ToolDisabled).into() }),
+///             Method::CallTool => Box::pin(async { Error::new(ErrorKind::AccessDenied).into() }),
 ///             _ => next.run(request),
 ///         }
 ///     }

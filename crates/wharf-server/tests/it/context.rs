@@ -137,7 +137,7 @@ fn an_error_response_of_the_client_is_not_an_error_of_the_server() {
     request.asks = InputMode::Deliver;
     let mut active_call = start(&router, request, &FakeTimer::default());
     let Some(Event::ClientRequest(id, _)) = events(&mut active_call).pop() else { panic!() };
-    let lie = wharf_model::Error::new(ErrorKind::SessionNotFound).with_message("x".repeat(9999));
+    let lie = wharf_model::Error::new(ErrorKind::TaskNotFound).with_message("x".repeat(9999));
     assert!(
         active_call.response_sender().deliver(id, Err(lie.with_data(json!({"their": "data"}))))
     );

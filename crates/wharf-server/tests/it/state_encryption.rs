@@ -1,5 +1,7 @@
 //! Encrypted state opens only unmodified and in its context.
 
+use std::error::Error as _;
+
 use proptest::prelude::*;
 use wharf_model::StateCipher;
 use wharf_server::KeyRing;
@@ -101,6 +103,9 @@ fn keys_come_from_a_file() {
     }
     let keys = KeyRing::from_file(&path);
     std::fs::remove_file(&path).unwrap();
+    let error = KeyRing::from_file(&path).unwrap_err();
+    let source = error.source().and_then(|source| source.downcast_ref::<std::io::Error>());
+    assert_eq!(source.unwrap().kind(), std::io::ErrorKind::NotFound);
     let sealed = keys.unwrap().seal(b"c", b"plain");
     assert_eq!(KEY.parse::<KeyRing>().unwrap().open(b"c", &sealed).unwrap(), b"plain");
 }
@@ -113,6 +118,8 @@ fn keys_come_from_the_environment() {
         assert_eq!(KEY.parse::<KeyRing>().unwrap().open(b"c", &sealed).unwrap(), b"plain");
         return;
     }
+    let error = KeyRing::from_env("WHARF_TEST_STATE_KEY").unwrap_err();
+    assert!(error.source().unwrap().is::<std::env::VarError>());
     let child = std::process::Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "keys_come_from_the_environment"])
         .env("WHARF_TEST_STATE_KEY", KEY)

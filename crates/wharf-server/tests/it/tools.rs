@@ -144,7 +144,7 @@ fn any_error_is_a_result_with_its_text_and_sources() {
         .add(Tool::new("text", async || Err::<(), _>(ToolError::new("try again"))))
         .add(Tool::new("named", async || Err::<(), _>(Error::new(ErrorKind::RefusedPolicy))))
         .add(Tool::new("question", async || {
-            Err::<(), _>(Error::new(ErrorKind::ToolDisabled))?;
+            Err::<(), _>(Error::new(ErrorKind::AccessDenied))?;
             Ok::<_, ToolError>(())
         }))
         .build()
@@ -158,7 +158,7 @@ fn any_error_is_a_result_with_its_text_and_sources() {
     assert_eq!(failed("outer"), "cannot read the order: invalid digit found in string");
     assert_eq!(failed("text"), "try again");
     assert_eq!(kind(now(&router, call("named", "{}"))), ErrorKind::RefusedPolicy);
-    assert_eq!(kind(now(&router, call("question", "{}"))), ErrorKind::ToolDisabled);
+    assert_eq!(kind(now(&router, call("question", "{}"))), ErrorKind::AccessDenied);
 }
 
 #[test]

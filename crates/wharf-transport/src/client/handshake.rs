@@ -9,8 +9,8 @@ use tokio::time::{Instant, timeout_at};
 use wharf_client::ServerInfo;
 use wharf_model::{Discovery, Error, ErrorKind, FailureOrigin, Implementation, TimeoutKind};
 use wharf_wire::{
-    CallId, ClientCodec, Line, Negotiation, NegotiationEvent, NegotiationStep, NegotiationTimeout,
-    ServerMessage, TransportKind,
+    AllowedRevisions, CallId, ClientCodec, Line, Negotiation, NegotiationEvent, NegotiationStep,
+    NegotiationTimeout, ServerMessage, TransportKind,
 };
 
 use crate::client::{
@@ -40,13 +40,13 @@ pub(super) async fn open<D: Connector>(
     let negotiation = Negotiation::new(
         options.client.clone(),
         TransportKind::Lines,
-        options.protocol_version,
+        options.revisions,
         remembered,
     );
     let parts = connector.open(options).await?;
     let opened = HandshakeDriver::new(connector, pending, negotiation, parts).run().await;
-    // A pinned revision does not show which one the server prefers.
-    if let Some(key) = key.filter(|_| options.protocol_version.is_none()) {
+    // Restricted revisions do not show which one the server prefers.
+    if let Some(key) = key.filter(|_| options.revisions == AllowedRevisions::Any) {
         match &opened {
             Ok(opened) => options.revision_cache.put(&key, opened.codec.revision()),
             Err(_) => options.revision_cache.remove(&key),

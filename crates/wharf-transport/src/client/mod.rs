@@ -53,15 +53,16 @@ pub async fn connect_child(
     stream::connect(command, options).await
 }
 
-/// Connects over TCP to `address`, a host and a port, with JSON lines. Nothing is encrypted.
+/// Connects over TCP to `address`, a host and a port, with JSON lines. Nothing is encrypted. Addresses are resolved,
+/// checked and tried by [`ClientTransportOptions::connector`], without its proxy.
 ///
 /// # Errors
-/// If the address cannot be reached, or is not an MCP server.
+/// If the address is invalid, not allowed, cannot be reached, or is not an MCP server.
 pub async fn connect_tcp(
     address: String,
     options: ClientTransportOptions,
 ) -> Result<Arc<dyn ClientTransport>, Error> {
-    stream::connect(crate::client::stream::socket::TcpConnector(address), options).await
+    stream::connect(crate::client::stream::socket::TcpConnector::new(&address)?, options).await
 }
 
 /// Connects to the Unix socket `path`, with JSON lines.

@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use wharf_connect::HostConnector;
 use wharf_model::CredentialsProvider;
-use wharf_wire::{ClientIdentity, NegotiationTimeout, Revision};
+use wharf_wire::{AllowedRevisions, ClientIdentity, NegotiationTimeout};
 
 use crate::client::{
     RevisionCache,
@@ -32,8 +32,8 @@ const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
 pub struct ClientTransportOptions {
     /// The client's name, version and capabilities.
     pub client: Arc<ClientIdentity>,
-    /// The only revision to use; without one, the newest common revision.
-    pub protocol_version: Option<Revision>,
+    /// Revisions that may be used: the newest common one is.
+    pub revisions: AllowedRevisions,
     /// Timeout of the probe for a modern server: 5 seconds.
     pub probe: Duration,
     /// Timeout of the handshake: 30 seconds.
@@ -59,7 +59,7 @@ impl ClientTransportOptions {
     pub fn new(client: impl Into<Arc<ClientIdentity>>) -> Self {
         ClientTransportOptions {
             client: client.into(),
-            protocol_version: None,
+            revisions: AllowedRevisions::Any,
             probe: Duration::from_secs(5),
             handshake: Duration::from_secs(30),
             limits: ClientLimits::default(),
@@ -71,10 +71,10 @@ impl ClientTransportOptions {
         }
     }
 
-    /// Sets the only revision to use.
+    /// Sets the revisions that may be used.
     #[must_use]
-    pub fn protocol_version(mut self, revision: Revision) -> Self {
-        self.protocol_version = Some(revision);
+    pub fn revisions(mut self, revisions: AllowedRevisions) -> Self {
+        self.revisions = revisions;
         self
     }
 
@@ -148,7 +148,7 @@ impl fmt::Debug for ClientTransportOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ClientTransportOptions")
             .field("client", &self.client)
-            .field("protocol_version", &self.protocol_version)
+            .field("revisions", &self.revisions)
             .field("limits", &self.limits)
             .finish_non_exhaustive()
     }

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, Sleep, sleep, sleep_until};
 use wharf_model::{
     ActiveCall, ClientRequest, ClientRequestId, Error, ErrorKind, Event, Notification, Outcome,
     Reply, Request,
@@ -21,6 +21,7 @@ use crate::{
         in_flight::{InFlight, shutting_down},
         write_queue::reserve_for,
     },
+    shutdown_signal::Stopped,
 };
 
 /// Properties of a transport that the driver of a call needs: its framing and its open client requests.
@@ -60,8 +61,40 @@ pub(crate) enum CallStep {
     Cancelled,
 }
 
-/// Completes with the outcome of a call that has to end early.
-type EarlyEnd = Pin<Box<dyn Future<Output = Outcome> + Send + Sync>>;
+/// Waits for the reasons for which a pending call ends early.
+struct EarlyEnd {
+    shutdown: ShutdownWait,
+    /// Time for the call after the shutdown; zero for a subscription.
+    grace: Duration,
+    /// Ends when the caller's credentials expire. Boxed, because only calls without a time limit have it.
+    expiry: Option<Pin<Box<Sleep>>>,
+}
+
+enum ShutdownWait {
+    Running(Stopped),
+    /// The server stops, and the call has this time left.
+    Grace(Pin<Box<Sleep>>),
+}
+
+impl EarlyEnd {
+    /// Polls for the end of the call. The outcome is that of a call that is no subscription.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Error> {
+        if let ShutdownWait::Running(stopped) = &mut self.shutdown
+            && Pin::new(stopped).poll(cx).is_ready()
+        {
+            self.shutdown = ShutdownWait::Grace(Box::pin(sleep(self.grace)));
+        }
+        if let ShutdownWait::Grace(left) = &mut self.shutdown
+            && (self.grace.is_zero() || left.as_mut().poll(cx).is_ready())
+        {
+            return Poll::Ready(shutting_down());
+        }
+        match &mut self.expiry {
+            Some(expiry) => expiry.as_mut().poll(cx).map(|()| expired()),
+            None => Poll::Pending,
+        }
+    }
+}
 
 /// A call and its codec. Dropping it cancels the call; the transport withdraws its client requests first.
 pub(crate) struct CallDriver {
@@ -100,8 +133,9 @@ impl CallDriver {
         &self.codec
     }
 
-    /// Returns true for a subscription.
-    pub(crate) fn is_listen(&self) -> bool {
+    /// Returns true for a subscription: that of a client (`subscriptions/listen`), or the one that a legacy session has
+    /// for its own stream, which has no reply.
+    pub(crate) fn is_subscription(&self) -> bool {
         self.codec.is_listen() || self.codec.is_silent()
     }
 
@@ -123,30 +157,13 @@ impl CallDriver {
         if self.early_end.is_some() {
             return;
         }
-        let is_listen = self.is_listen();
         // The subscription of a session ends with the responses that read its stream.
         let until = until.filter(|_| self.codec.waits() && !self.codec.is_silent());
-        let stopped = shutdown.stopped();
-        let stopped = async move {
-            stopped.await;
-            if !is_listen {
-                sleep(grace).await;
-            }
-        };
-        self.early_end = Some(Box::pin(async move {
-            let expires = match until {
-                Some(until) => timeout_at(until, stopped).await.is_err(),
-                None => {
-                    stopped.await;
-                    false
-                }
-            };
-            match (is_listen, expires) {
-                (true, _) => Reply::Listened.into(),
-                (false, true) => expired().into(),
-                (false, false) => shutting_down().into(),
-            }
-        }));
+        self.early_end = Some(EarlyEnd {
+            shutdown: ShutdownWait::Running(shutdown.wait()),
+            grace: if self.is_subscription() { Duration::ZERO } else { grace },
+            expiry: until.map(|until| Box::pin(sleep_until(until))),
+        });
     }
 
     /// Polls the call for its next event, and writes the message that it has for the client.
@@ -162,7 +179,11 @@ impl CallDriver {
             Poll::Ready(event) => self.write(event, transport, out),
             Poll::Pending => match &mut self.early_end {
                 Some(early_end) => {
-                    let outcome = std::task::ready!(early_end.as_mut().poll(cx));
+                    let error = std::task::ready!(early_end.poll(cx));
+                    let outcome = match self.is_subscription() {
+                        true => Reply::Listened.into(),
+                        false => error.into(),
+                    };
                     self.end(outcome, transport)
                 }
                 None => return Poll::Pending,

@@ -8,7 +8,9 @@ use std::{
     time::Duration,
 };
 
-use wharf_model::{ActiveCall, Deadlines, Event, Outcome, Request, Service, Timer, setters};
+use wharf_model::{
+    ActiveCall, BoxFuture, Deadlines, Event, Outcome, Request, Service, Timer, setters,
+};
 use wharf_wire::ServerProtocol;
 
 use crate::{
@@ -60,14 +62,14 @@ impl ServerContext {
         self
     }
 
-    /// Runs the handler of a notification of a client, in the background if it is pending. It has no reply, and the
-    /// limit of concurrent calls bounds how many run.
-    pub(crate) fn run_notification(&self, request: Request) {
+    /// Runs the handler of a notification of a client. It has no reply, and the limit of concurrent calls bounds how
+    /// many run. A pending one is passed to `spawn`, so that it ends with its connection or endpoint.
+    pub(crate) fn run_notification(&self, request: Request, spawn: impl FnOnce(BoxFuture<()>)) {
         let call = ActiveCall::start(&*self.service, request, self.timer.clone(), self.deadlines);
-        let mut run = Box::pin(discard_events(call));
+        let mut run: BoxFuture<()> = Box::pin(discard_events(call));
         // Most handlers end with the first poll: then the next message finds their effect.
         if run.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
-            tokio::spawn(run);
+            spawn(run);
         }
     }
 

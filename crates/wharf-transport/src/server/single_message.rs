@@ -10,7 +10,7 @@ use std::time::Duration;
 
 #[cfg(feature = "http")]
 use crate::Shutdown;
-use wharf_model::Request;
+use wharf_model::{BoxFuture, Request};
 use wharf_wire::Received;
 
 use crate::{
@@ -42,11 +42,23 @@ pub struct ReplyMessage {
 }
 
 impl MessageReplies {
-    /// Starts the calls of the message; `prepare` is applied to each request first.
+    /// Starts the calls of the message; `prepare` is applied to each request first. The handler of a notification runs
+    /// on in a task of its own.
     pub fn start(
         context: &ServerContext,
         received: Received,
         prepare: &mut dyn FnMut(&mut Request),
+    ) -> Self {
+        let detach = |handler| drop(tokio::spawn(handler));
+        MessageReplies::start_with(context, received, prepare, &detach)
+    }
+
+    /// As [`start`](MessageReplies::start); `spawn` runs the pending handlers of notifications.
+    pub(crate) fn start_with(
+        context: &ServerContext,
+        received: Received,
+        prepare: &mut dyn FnMut(&mut Request),
+        spawn: &dyn Fn(BoxFuture<()>),
     ) -> Self {
         let mut replies = MessageReplies::default();
         match received {
@@ -54,9 +66,9 @@ impl MessageReplies {
                 replies.batch = Some(Vec::new());
                 members
                     .into_iter()
-                    .for_each(|member| replies.start_received(context, member, prepare));
+                    .for_each(|member| replies.start_received(context, member, prepare, spawn));
             }
-            received => replies.start_received(context, received, prepare),
+            received => replies.start_received(context, received, prepare, spawn),
         }
         replies
     }
@@ -66,6 +78,7 @@ impl MessageReplies {
         context: &ServerContext,
         received: Received,
         prepare: &mut dyn FnMut(&mut Request),
+        spawn: &dyn Fn(BoxFuture<()>),
     ) {
         match received {
             Received::Call(mut request, codec) if !codec.is_silent() => {
@@ -74,7 +87,7 @@ impl MessageReplies {
             }
             Received::Notify(mut request) => {
                 prepare(&mut request);
-                context.run_notification(request);
+                context.run_notification(request, spawn);
             }
             Received::Reply(reply, _) => self.reply(reply),
             // Without a connection, responses and cancellations have no target.

@@ -16,7 +16,7 @@ use crate::{
     json::{field_spans::unquote, scanner, writer, writer::ObjectWriter},
     server::{
         codec::SUBSCRIPTION_ID,
-        encode::{PROTOCOL_FIELDS, SERVER_INFO},
+        encode::{PROTOCOL_FIELD_FEATURES, PROTOCOL_FIELDS, SERVER_INFO},
         encode_task::RELATED_TASK,
     },
     versions::revision::Feature,
@@ -137,7 +137,7 @@ impl<'a> ResultReader<'a> {
         let walked = scanner::each_member(self.json, |key, value| {
             match &*unquote(key).unwrap_or_default() {
                 "_meta" => meta = serde_json::from_str(value).ok(),
-                "resultType" if self.codec.is_modern() => {}
+                "resultType" if self.codec.revision.has(Feature::ResultTypes) => {}
                 key => writer::raw(object.any_key(key), value),
             }
         });
@@ -205,7 +205,7 @@ impl<'a> ResultReader<'a> {
     ) -> Option<Box<LazyJson<Meta>>> {
         let mut meta = meta?;
         let ours: &[&str] = match self.method {
-            _ if self.codec.is_modern() => &[SERVER_INFO, SUBSCRIPTION_ID],
+            _ if self.codec.revision.has(Feature::ServerInfo) => &[SERVER_INFO, SUBSCRIPTION_ID],
             Method::TaskResult => &[RELATED_TASK],
             _ => &[],
         };
@@ -215,8 +215,10 @@ impl<'a> ResultReader<'a> {
 
     /// Removes the protocol's fields from unknown fields.
     pub(crate) fn strip_protocol_extra(&self, extra: &mut UnknownFields) {
-        for name in PROTOCOL_FIELDS.into_iter().filter(|_| self.codec.is_modern()) {
-            extra.remove(name);
+        for (name, feature) in PROTOCOL_FIELDS.into_iter().zip(PROTOCOL_FIELD_FEATURES) {
+            if self.codec.revision.has(feature) {
+                extra.remove(name);
+            }
         }
     }
 

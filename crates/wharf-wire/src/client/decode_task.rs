@@ -25,7 +25,7 @@ impl ClientCodec {
     pub(super) fn task_notification(&self, method: &str, params: &str) -> Option<Notification> {
         let own = match self.revision.has(Feature::TaskRequests) {
             true => "notifications/tasks/status",
-            false if self.is_modern() => "notifications/tasks",
+            false if self.has(Method::GetTask) => "notifications/tasks",
             false => return None,
         };
         let text = ResultReader { codec: self, method: Method::GetTask, json: params };
@@ -56,7 +56,7 @@ impl<'a> ResultReader<'a> {
 
     /// Reads a task and, where the revision has them, the fields of its state.
     pub(crate) fn task(&self, json: &'a str) -> Result<Task, Error> {
-        if !self.codec.is_modern() {
+        if self.codec.revision.has(Feature::TaskRequests) {
             return self.handle(json);
         }
         let (mut task, status) = self.task_fields(json)?;
@@ -155,12 +155,12 @@ impl<'a> ResultReader<'a> {
         })
     }
 
-    /// Reads the result of cancelling a task. The modern result has no fields of the task, so the task is empty
-    /// there.
+    /// Reads the result of cancelling a task. Without task requests it has no fields of the task, so the task is
+    /// empty.
     pub(crate) fn task_cancelled(&self) -> Result<Reply, Error> {
-        let task = match self.codec.is_modern() {
-            true => Task::new("", Timestamp::default()),
-            false => self.handle(self.json)?,
+        let task = match self.codec.revision.has(Feature::TaskRequests) {
+            true => self.handle(self.json)?,
+            false => Task::new("", Timestamp::default()),
         };
         Ok(Reply::TaskCancelled { task: Box::new(task), too_late: false })
     }

@@ -152,7 +152,7 @@ impl ClientCodec {
     /// Writes that the client's roots changed. Returns false, and writes nothing, if the revision has no such
     /// notification or the client declared no roots.
     pub fn roots_changed(&self, out: &mut Vec<u8>) -> bool {
-        let due = !self.is_modern() && self.client.capabilities.roots.is_some();
+        let due = self.has_server_requests() && self.client.capabilities.roots.is_some();
         if due {
             open(out, None, "notifications/roots/list_changed").close();
         }

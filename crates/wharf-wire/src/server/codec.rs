@@ -171,10 +171,15 @@ impl Codec {
         self.revision.has(Feature::InputRequests) && self.method.info().may_suspend
     }
 
+    /// Returns whether the call is a subscription of its client, whose notifications carry its id.
+    pub(crate) fn has_subscription_id(&self) -> bool {
+        self.is_listen() && !self.is_silent()
+    }
+
     /// Writes the message that follows the result of a modern subscription on a line stream. Returns false if
     /// there is none.
     pub fn write_listen_end(&self, out: &mut Vec<u8>) -> bool {
-        let due = self.revision.is_modern() && self.is_listen();
+        let due = self.has_subscription_id();
         if due {
             write_cancelled(out, self.id_json(), "the subscription has ended");
         }

@@ -18,7 +18,7 @@ use crate::{
         message_source::MessageSource,
         modern,
     },
-    versions::revision::{ALWAYS, RequestKind},
+    versions::revision::{ALWAYS, Feature, RequestKind},
 };
 
 impl ServerProtocol {
@@ -91,9 +91,8 @@ impl Codec {
     /// Writes the result of a custom method, with the members that the revision requires. The cache hint of a
     /// handler is sent where results have one. Returns false, and writes nothing, if `json` is not an object.
     pub(crate) fn complete_custom(&self, json: &str, out: &mut Vec<u8>) -> bool {
-        let modern = self.revision.is_modern();
         // A result that depends on input responses must not be cached under the parameters alone.
-        let ours: &[&str] = match modern && !self.retried {
+        let ours: &[&str] = match self.revision.has(Feature::CacheHints) && !self.retried {
             true => &["resultType"],
             false => &PROTOCOL_FIELDS,
         };
@@ -102,7 +101,7 @@ impl Codec {
         message.plain("jsonrpc", "\"2.0\"");
         message.plain("id", self.id_json());
         let mut result = message.object("result");
-        if modern {
+        if self.revision.has(Feature::ResultTypes) {
             result.plain("resultType", "\"complete\"");
         }
         let mut meta: Option<LazyJson<Meta>> = None;

@@ -214,6 +214,9 @@ impl Codec {
 
 /// Fields of results that only the protocol layer may set.
 pub(crate) const PROTOCOL_FIELDS: [&str; 3] = ["resultType", "ttlMs", "cacheScope"];
+/// Feature that each of these fields belongs to.
+pub(crate) const PROTOCOL_FIELD_FEATURES: [Feature; 3] =
+    [Feature::ResultTypes, Feature::CacheHints, Feature::CacheHints];
 
 pub(crate) fn write_extra(object: &mut ObjectWriter<'_>, extra: &UnknownFields) {
     extra.each_member(|name, value| write_member(object, name, value, &PROTOCOL_FIELDS));

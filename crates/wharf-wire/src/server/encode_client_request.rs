@@ -144,7 +144,7 @@ impl Codec {
     /// Writes a server-to-client request with this number as its id. Returns false, and writes nothing, if the
     /// revision does not have it here.
     pub fn ask(&self, number: u64, ask: &ClientRequest, out: &mut Vec<u8>) -> bool {
-        if self.revision.is_modern() {
+        if !self.revision.has(Feature::ServerRequests) {
             return false;
         }
         let Some(mut params) = params(ask, self, number) else {
@@ -164,7 +164,7 @@ impl Codec {
 
     /// Writes the cancellation of the server-to-client request with this number.
     pub fn withdraw(&self, number: u64, out: &mut Vec<u8>) {
-        if !self.revision.is_modern() {
+        if self.revision.has(Feature::ServerRequests) {
             write_cancelled(out, &number.to_string(), "the response is no longer needed");
         }
     }

@@ -16,8 +16,7 @@ use crate::server::codec::{Codec, CodecRole, SUBSCRIPTION_ID};
 impl Codec {
     /// Writes a notification. Returns false, and writes nothing, if the revision does not have it here.
     pub fn notify(&self, notification: &Notification, out: &mut Vec<u8>) -> bool {
-        let modern = self.revision.is_modern();
-        let listening = modern && self.is_listen();
+        let listening = self.has_subscription_id();
         // A legacy session receives task notifications outside of its calls.
         let owning = self.is_silent() && self.revision.has(Feature::TaskRequests);
         let fits = match notification {
@@ -37,7 +36,9 @@ impl Codec {
             Notification::ToolsChanged
             | Notification::PromptsChanged
             | Notification::ResourcesChanged
-            | Notification::ResourceUpdated { .. } => listening || !modern,
+            | Notification::ResourceUpdated { .. } => {
+                listening || self.revision.has(Feature::Sessions)
+            }
         };
         if !fits {
             return false;
@@ -71,13 +72,12 @@ impl Codec {
         own: Option<&str>,
         params: &mut ObjectWriter<'_>,
     ) {
-        let modern = self.revision.is_modern();
         let related = match notification {
-            _ if modern => None,
+            _ if !self.revision.has(Feature::TaskRequests) => None,
             Notification::TaskProgress { id, .. } => Some(Cow::Owned(writer::as_json(id))),
             _ => self.related_task().map(Cow::Borrowed),
         };
-        let subscription = modern && self.is_listen();
+        let subscription = self.has_subscription_id();
         if own.is_none() && related.is_none() && !subscription {
             return;
         }

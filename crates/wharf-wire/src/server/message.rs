@@ -5,7 +5,7 @@ use std::{borrow::Cow, sync::Arc};
 use bytestring::ByteString;
 use serde_json::json;
 use wharf_model::{
-    Error, ErrorKind, Lifetime, LiveSubscriptionFilter, Method, Parts, Request, Span,
+    Error, ErrorKind, Lifetime, LiveSubscriptionFilter, METHODS, Method, Parts, Request, Span,
     SubscriptionFilter, excerpt,
 };
 
@@ -250,17 +250,29 @@ impl Message {
     }
 }
 
-/// Returns the field that names the target of `method`: the one that headers repeat, found without comparing
-/// names.
+/// Returns the field that names the target of `method`: the one that headers repeat.
 pub(crate) fn target_field(method: Method) -> Option<MessageField> {
-    use Method::{CallTool, CancelTask, GetPrompt, GetTask, ReadResource, TaskResult, UpdateTask};
-    Some(match method {
-        CallTool | GetPrompt => MessageField::Name,
-        ReadResource => MessageField::Uri,
-        GetTask | UpdateTask | CancelTask | TaskResult => MessageField::TaskId,
-        _ => return None,
-    })
+    TARGET_FIELDS[method as usize]
 }
+
+/// Field of the target of each method, from the names in [`METHODS`]. A name without a field does not compile.
+static TARGET_FIELDS: [Option<MessageField>; METHODS.len()] = {
+    let mut fields = [None; METHODS.len()];
+    let mut index = 0;
+    while index < fields.len() {
+        fields[index] = match METHODS[index].mirrored {
+            None => None,
+            Some(name) => Some(match name.as_bytes() {
+                b"name" => MessageField::Name,
+                b"uri" => MessageField::Uri,
+                b"taskId" => MessageField::TaskId,
+                _ => panic!("the scanner has no such field: add it to `MessageField`"),
+            }),
+        };
+        index += 1;
+    }
+    fields
+};
 
 /// Size above which the codec copies what it needs instead of keeping the message.
 const MAX_SHARED_BODY_BYTES: usize = 4 << 10;
@@ -294,23 +306,4 @@ fn uri_too_long(limit: usize) -> Error {
     let error =
         Error::new(ErrorKind::UriTooLong).with_data(json!({"field": "uri", "limit": limit}));
     error.with_message(format!("URI too long: at most {limit} bytes"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use wharf_model::METHODS;
-
-    #[test]
-    fn targets_are_the_mirrored_fields() {
-        for row in &METHODS {
-            let slot = match row.mirrored {
-                None => None,
-                Some("uri") => Some(MessageField::Uri),
-                Some("taskId") => Some(MessageField::TaskId),
-                Some(_) => Some(MessageField::Name),
-            };
-            assert_eq!(target_field(row.method), slot, "{}", row.name);
-        }
-    }
 }

@@ -45,7 +45,6 @@ fn codes_and_statuses_of_every_kind() {
         (TaskForbidden, (-32601, 200), (-32602, 200)),
         (RefusedPolicy, (1001, 200), (1001, 200)),
         (RefusedCustom, (1010, 200), (1010, 200)),
-        (SessionNotFound, (-32602, 200), (-32602, 200)),
         (HeaderMismatch, (-32602, 400), (-32020, 400)),
         (Unauthenticated, (-32602, 401), (-32602, 401)),
         (Forbidden, (-32602, 403), (-32602, 403)),
@@ -169,7 +168,7 @@ fn failures_inside_a_tool_are_results() {
 #[test]
 fn errors_of_a_handler_do_not_set_transport_statuses() {
     for version in LEGACY.into_iter().chain([MODERN]) {
-        for kind in [ErrorKind::SessionNotFound, ErrorKind::RequestCancelled] {
+        for kind in [ErrorKind::TaskNotFound, ErrorKind::RequestCancelled] {
             let (message, status) =
                 encode_failure(version, "prompts/get", json!({"name": "p"}), Error::new(kind));
             assert_eq!(status, 200, "{version} {kind}");

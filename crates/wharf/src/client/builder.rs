@@ -23,7 +23,7 @@ use wharf_transport::{
         TraceEvent, UnsolicitedRequestHandler,
     },
 };
-use wharf_wire::ClientIdentity;
+use wharf_wire::{AllowedRevisions, ClientIdentity};
 
 use super::{Client, Target};
 use crate::client::{connect::target_error, connect_timeout};
@@ -58,7 +58,7 @@ pub struct ClientBuilder {
     info: Implementation,
     handler: Arc<dyn ClientHandler>,
     capabilities: Option<ClientCapabilities>,
-    pub(super) protocol_version: Option<ProtocolVersion>,
+    pub(super) revisions: AllowedRevisions,
     calls: CallOptions,
     #[cfg(feature = "server")]
     pub(super) principal: Option<Principal>,
@@ -83,7 +83,7 @@ impl ClientBuilder {
             info: Implementation::new("wharf", env!("CARGO_PKG_VERSION")),
             handler: Arc::new(ClientHandlerBuilder::new()),
             capabilities: None,
-            protocol_version: None,
+            revisions: AllowedRevisions::Any,
             calls: CallOptions::default(),
             #[cfg(feature = "server")]
             principal: None,
@@ -137,13 +137,14 @@ impl ClientBuilder {
 
     /// Negotiates only this protocol version.
     pub fn protocol_version(mut self, version: ProtocolVersion) -> Self {
-        self.protocol_version = Some(version);
+        self.revisions = AllowedRevisions::One(version.0);
         self
     }
 
-    /// Negotiates only the newest protocol version of this era.
-    pub fn era(self, era: Era) -> Self {
-        self.protocol_version(ProtocolVersion::newest(era))
+    /// Negotiates only protocol versions of this era: the newest that the server has.
+    pub fn era(mut self, era: Era) -> Self {
+        self.revisions = AllowedRevisions::Era(era);
+        self
     }
 
     /// Sets the idle timeout of a call; progress restarts it. It also limits connecting and the
@@ -286,7 +287,7 @@ impl ClientBuilder {
             _ => None,
         };
         let limit = self.connect_limit();
-        let deadline = Deadline::new(Some(limit));
+        let deadline = Arc::new(Deadline::new(Some(limit)));
         let link =
             connect_timeout::within(limit, &deadline, self.connect_target(target, &deadline))
                 .await?;
@@ -313,7 +314,7 @@ impl ClientBuilder {
         let (info, notifications) = (self.info.clone(), self.handler.received_notifications());
         let client = ClientIdentity { info, capabilities, notifications };
         let mut options = ClientTransportOptions::new(Arc::new(client));
-        options.protocol_version = self.protocol_version.map(|version| version.0);
+        options.revisions = self.revisions;
         options.limits = self.limits;
         options.trace = self.trace.clone();
         options.revision_cache = self.revision_cache.clone();

@@ -7,6 +7,8 @@ use wharf_model::{Error, ErrorKind, FailureOrigin};
 #[cfg(feature = "server")]
 use wharf_model::{RequestExtensions, Trusted};
 use wharf_transport::client::{self as transports, ChildCommand, ClientTransportOptions, Deadline};
+#[cfg(feature = "server")]
+use wharf_wire::AllowedRevisions;
 
 #[cfg(feature = "server")]
 use crate::Endpoint;
@@ -16,7 +18,7 @@ impl ClientBuilder {
     pub(super) async fn connect_target(
         &self,
         target: Target,
-        deadline: &Deadline,
+        deadline: &Arc<Deadline>,
     ) -> Result<Arc<dyn ClientTransport>, Error> {
         let options = self.transport_options();
         match target {
@@ -41,7 +43,7 @@ impl ClientBuilder {
         transports::connect_child(command, options).await
     }
 
-    /// Calls a server in this process directly; with a pinned version or a trace, over a memory
+    /// Calls a server in this process directly; with restricted versions or a trace, over a memory
     /// stream.
     #[cfg(feature = "server")]
     async fn connect_in_process(
@@ -54,7 +56,7 @@ impl ClientBuilder {
             Some(principal) => scope.insert(principal.clone()),
             None => scope.insert(Trusted),
         }
-        if self.protocol_version.is_none() && self.trace.is_none() {
+        if self.revisions == AllowedRevisions::Any && self.trace.is_none() {
             let info = server.context.wire.about().clone();
             return wharf_client::local_with(server.service(), info, scope).await;
         }

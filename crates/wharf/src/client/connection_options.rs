@@ -97,5 +97,5 @@ impl ClientBuilder {
 }
 
 fn settings_error(error: ConnectionError) -> Error {
-    Error::new(ErrorKind::InvalidParams).with_message(error.to_string())
+    Error::new(ErrorKind::InvalidParams).with_message(error.to_string()).with_source(error)
 }

@@ -22,19 +22,15 @@ impl ClientBuilder {
         &self,
         url: &str,
         options: ClientTransportOptions,
-        deadline: &Deadline,
+        deadline: &Arc<Deadline>,
     ) -> Result<Arc<dyn ClientTransport>, Error> {
         let scheme = url.split_once(':').map(|(scheme, _)| scheme.to_ascii_lowercase());
         #[cfg(feature = "auth")]
         let options = match (&self.auth, scheme.as_deref()) {
             (Some(auth), Some("http" | "https" | "ws" | "wss")) => {
-                let mut options = options;
                 let credentials =
                     auth.at(url).map_err(|error| error.from_client(FailureOrigin::Target))?;
-                let deadline = deadline.clone();
-                options.credentials =
-                    Some(Arc::new(ClockPausingCredentials { credentials, deadline }));
-                options
+                options.credentials(ClockPausingCredentials::new(credentials, deadline))
             }
             _ => options,
         };

@@ -8,9 +8,12 @@ use std::{
     },
 };
 
-use serde_json::value::RawValue;
+use serde_json::{Value, json, value::RawValue};
 use tokio::{
-    io::{DuplexStream, ReadHalf, WriteHalf, copy_bidirectional, duplex, split},
+    io::{
+        AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf,
+        copy_bidirectional, duplex, split,
+    },
     sync::Notify,
     task::AbortHandle,
 };
@@ -51,6 +54,40 @@ fn era_of(client: &Client) -> Era {
 
 async fn sum(client: &Client) -> Result<i64, CallError> {
     client.call_as("add", args! { a: 1, b: 2 }).await
+}
+
+/// A server of one legacy version, played by hand: it answers the handshake.
+async fn answer_handshake(stream: DuplexStream, version: &str) {
+    let (reader, mut writer) = split(stream);
+    let mut lines = BufReader::new(reader).lines();
+    while let Some(line) = lines.next_line().await.unwrap() {
+        let request: Value = serde_json::from_str(&line).unwrap();
+        assert_ne!(request["method"], "server/discover");
+        if request["method"] == "initialize" {
+            let result = json!({
+                "protocolVersion": version, "capabilities": {},
+                "serverInfo": {"name": "old", "version": "1"},
+            });
+            let reply = json!({"jsonrpc": "2.0", "id": request["id"], "result": result});
+            writer.write_all(format!("{reply}\n").as_bytes()).await.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_era_allows_each_of_its_versions() {
+    for version in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
+        let (ours, theirs) = duplex(BUFFER);
+        tokio::spawn(async move { answer_handshake(theirs, version).await });
+        let builder = Client::builder().era(Era::Legacy);
+        let client = builder.connect(split(ours)).await.unwrap();
+        assert_eq!(client.about().revision, version);
+    }
+    for era in ERAS {
+        let server = server(Arc::default()).connect_memory();
+        let client = Client::builder().era(era).connect(server).await.unwrap();
+        assert_eq!(era_of(&client), era);
+    }
 }
 
 /// Connections to one server, each of which the test can cut.

@@ -11,9 +11,10 @@ use tokio::{net::TcpListener, sync::mpsc, time::timeout};
 use wharf::{
     Client, Endpoint, Era, ErrorKind, args,
     client::{ClientBuilder, ClientExtension, ClientHandlerBuilder, Target, TraceEvent},
+    http::HttpLimits,
     model::SubscriptionFilter,
     prelude::*,
-    server::ProtocolExtension,
+    server::{Limits, LineLimits, ProtocolExtension},
 };
 
 const TIDES: &str = "com.example/tides";
@@ -42,6 +43,11 @@ async fn seen(Args(it): Args<Seen>, State(Log(log)): State<Log>, ctx: Ctx) {
     log.send(format!("{} {}", it.by, unit["unit"].as_str().unwrap_or("none"))).unwrap();
 }
 
+async fn called(State(Log(log)): State<Log>) -> Json<Value> {
+    log.send("called".to_owned()).unwrap();
+    Json(json!({}))
+}
+
 fn tides() -> ProtocolExtension {
     ProtocolExtension::new(TIDES)
         .method("tides/now", now)
@@ -65,6 +71,7 @@ fn tidal() -> (ClientHandlerBuilder, mpsc::UnboundedReceiver<Value>) {
         .setting("unit", "foot")
         .on_notification("tides/measuring", move |it: Value| log.send(it).unwrap())
         .on_notification("tides/turned", move |it: Value| turned.send(it).unwrap())
+        .method("tides/now")
         .notification("tides/seen")
         .notification("tides/unknown");
     (ClientHandlerBuilder::new().extension(tides), heard)
@@ -149,6 +156,27 @@ async fn a_handler_notifies_the_client_of_its_call() {
 }
 
 #[tokio::test]
+async fn an_extension_works_in_each_older_revision() {
+    for (date, route) in ["2024-11-05", "2025-03-26", "2025-06-18"]
+        .into_iter()
+        .flat_map(|date| [Route::Memory, Route::Http].map(|route| (date, route(Era::Legacy))))
+    {
+        println!("{date} {route:?}");
+        let (endpoint, mut heard) = server();
+        let (handler, mut received) = tidal();
+        let builder = Client::builder().protocol_version(date.parse().unwrap()).handler(handler);
+        let client = in_time(builder.connect(route.target(&endpoint).await)).await.unwrap();
+        assert_eq!(client.about().revision, date);
+        assert!(client.capabilities().extensions.contains_key(TIDES));
+        let tide: Value = in_time(client.request_as("tides/now", ())).await.unwrap();
+        assert_eq!(tide["height"], 3);
+        assert_eq!(in_time(received.recv()).await.unwrap(), json!({"buoy": 7}));
+        in_time(client.notify("tides/seen", args! { by: "bob" })).await.unwrap();
+        assert_eq!(in_time(heard.recv()).await.unwrap(), "bob foot");
+    }
+}
+
+#[tokio::test]
 async fn subscribers_are_notified_outside_of_calls() {
     for route in ROUTES {
         let (endpoint, _heard) = server();
@@ -228,19 +256,63 @@ async fn a_client_notifies_the_server() {
     }
 }
 
+/// Reports that the handler that holds it was dropped.
+struct Dropped(mpsc::UnboundedSender<String>);
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        let _ = self.0.send("dropped".to_owned());
+    }
+}
+
+async fn stuck(State(Log(log)): State<Log>) {
+    let _dropped = Dropped(log.clone());
+    log.send("started".to_owned()).unwrap();
+    std::future::pending::<()>().await;
+}
+
+#[tokio::test]
+async fn a_handler_of_a_notification_ends_with_the_server() {
+    for route in ROUTES.into_iter().filter(|route| *route != Route::Local) {
+        let (log, mut heard) = mpsc::unbounded_channel();
+        let tides = ProtocolExtension::new(TIDES).on_notification("tides/seen", stuck);
+        let limits = Limits::default()
+            .lines(LineLimits::default().grace(Duration::ZERO))
+            .http(HttpLimits::default().grace(Duration::ZERO));
+        let server = Server::new("harbour", "1.0.0").state(Log(log)).extension(tides);
+        let endpoint = server.limits(limits).build().unwrap();
+        let client = route.connect(&endpoint, tidal().0).await;
+        in_time(client.notify("tides/seen", args! { by: "bob" })).await.unwrap();
+        assert_eq!(in_time(heard.recv()).await.unwrap(), "started");
+        endpoint.shutdown();
+        assert_eq!(in_time(heard.recv()).await.unwrap(), "dropped");
+    }
+}
+
 #[tokio::test]
 async fn a_client_sends_nothing_to_a_server_without_the_extension() {
     for route in ROUTES {
         let (log, mut heard) = mpsc::unbounded_channel();
-        let other = ProtocolExtension::new("com.example/winds").on_notification("tides/seen", seen);
+        let other = ProtocolExtension::new("com.example/winds")
+            .method("tides/now", called)
+            .on_notification("tides/seen", seen);
         let server = Server::new("desert", "1.0.0").state(Log(log)).extension(other);
         let endpoint = server.build().unwrap();
         let client = route.connect(&endpoint, tidal().0).await;
         let error = in_time(client.notify("tides/seen", args! { by: "bob" })).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::CapabilityNotSupported);
         assert!(error.message().contains(TIDES), "{error}");
+        for raw in [true, false] {
+            let error = match raw {
+                true => in_time(client.request("tides/now", ())).await.map(drop).unwrap_err(),
+                false => in_time(client.request_as::<Value>("tides/now", ())).await.unwrap_err(),
+            };
+            assert_eq!(error.kind(), ErrorKind::CapabilityNotSupported);
+            assert!(error.message().contains(TIDES), "{error}");
+        }
         drop((client, endpoint));
-        assert!(heard.try_recv().is_err());
+        let heard: Vec<_> = std::iter::from_fn(|| heard.try_recv().ok()).collect();
+        assert!(heard.is_empty(), "{heard:?}");
     }
 }
 

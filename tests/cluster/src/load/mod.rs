@@ -23,7 +23,7 @@ use tokio::{
 };
 use wharf::{
     Client, Era, ErrorKind,
-    client::{CallError, ClientHandlerBuilder},
+    client::{CallError, ClientHandlerBuilder, TraceEvent},
     model::ElicitResult,
 };
 
@@ -150,8 +150,17 @@ impl Load {
                 let word = if is_task { word.clone() } else { reply_to(&me, &form.message) };
                 async move { Ok(ElicitResult::accept(json!({ "word": word }))) }
             });
+            // The client opens a lost session again by itself; only its trace shows it.
+            let (load, caller) = (self.clone(), who.to_owned());
+            let trace = move |event: TraceEvent<'_>| match event {
+                TraceEvent::Note(note) if note.starts_with("opening a new session") => {
+                    load.wrong(&caller, &format!("its session was lost: {note}"));
+                }
+                _ => {}
+            };
             let client = Client::builder()
                 .era(era)
+                .trace(trace)
                 .header("authorization", format!("Bearer {who}"))
                 .timeout(Duration::from_secs(20))
                 .handler(answers);

@@ -7,7 +7,7 @@ use tokio::{
     task::JoinSet,
     time::{Instant, sleep},
 };
-use wharf::{Era, ErrorKind};
+use wharf::Era;
 
 use super::{Load, SETTLE_TIMEOUT, is_final};
 use crate::{random::SeededRandom, recording_client::LegacySession};
@@ -73,18 +73,13 @@ impl Load {
 
     /// Runs calls that return the name of the caller.
     pub(super) async fn calls(self, who: &'static str, era: Era) {
-        let Some(mut client) = self.connect(who, era).await else { return };
+        let Some(client) = self.connect(who, era).await else { return };
         while Instant::now() < self.end {
             match client.call_as::<String>("whoami", json!({})).await {
                 Ok(name) if name == who => {
                     self.counts.calls.fetch_add(1, Ordering::Relaxed);
                 }
                 Ok(name) => self.wrong(who, &format!("was taken for {name}")),
-                Err(error) if error.kind() == ErrorKind::SessionNotFound => {
-                    self.wrong(who, &format!("its session was lost: {error:?}"));
-                    let Some(again) = self.connect(who, era).await else { return };
-                    client = again;
-                }
                 Err(error) if is_final(&error) => {
                     self.wrong(who, &format!("a call was refused: {error:?}"));
                 }

@@ -23,7 +23,7 @@ use crate::{
 impl Load {
     /// Creates tasks, and follows all of them.
     pub(super) async fn tasks(self, who: &'static str, era: Era) {
-        let Some(mut client) = self.connect(who, era).await else { return };
+        let Some(client) = self.connect(who, era).await else { return };
         let mut random = SeededRandom::of(u64::from(std::process::id()), who);
         let mut followed = JoinSet::new();
         for number in 0.. {
@@ -48,10 +48,6 @@ impl Load {
                     self.counts.refused.fetch_add(1, Ordering::Relaxed);
                     if is_final(&error) {
                         self.wrong(&key, &format!("it was refused: {error:?}"));
-                    }
-                    if error.kind() == ErrorKind::SessionNotFound {
-                        let Some(again) = self.connect(who, era).await else { return };
-                        client = again;
                     }
                 }
             }

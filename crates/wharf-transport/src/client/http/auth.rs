@@ -9,7 +9,7 @@ use crate::client::ClientTransportOptions;
 use crate::client::http::response::ServerResponse;
 
 /// Maximum number of times that one message is sent again after a 401 or 403, whatever the credentials provider
-/// returns. See "Retries of the client" in ARCHITECTURE.md.
+/// returns. The header of `wharf-client/src/call/mod.rs` has a table of all retries.
 pub(crate) const MAX_AUTH_RETRIES: u32 = 5;
 
 const DPOP_NONCE: HeaderName = HeaderName::from_static("dpop-nonce");

@@ -9,7 +9,8 @@ use tokio::time::timeout;
 use wharf_client::ServerInfo;
 use wharf_model::{Error, ErrorKind, FailureOrigin};
 use wharf_wire::{
-    ClientCodec, Negotiation, NegotiationEvent, NegotiationStep, ServerMessage, TransportKind,
+    AllowedRevisions, ClientCodec, Negotiation, NegotiationEvent, NegotiationStep, ServerMessage,
+    TransportKind,
 };
 
 use crate::client::http::{
@@ -52,7 +53,7 @@ pub(super) enum DetectedMode {
 /// Negotiates the revision. `key` identifies the server in the revision cache.
 pub(super) async fn open(http: &Arc<HttpSender>, key: &str) -> Result<HttpHandshakeResult, Error> {
     let options = &http.options;
-    let remembered = options.revision_cache.get(key).filter(|_| options.protocol_version.is_none());
+    let remembered = options.revision_cache.get(key);
     if let Some(credentials) = &options.credentials {
         // The token store may have to be unlocked by the user: that must not run against a timeout
         // of the server.
@@ -61,7 +62,7 @@ pub(super) async fn open(http: &Arc<HttpSender>, key: &str) -> Result<HttpHandsh
     }
     let client = options.client.clone();
     let mut negotiation =
-        Negotiation::new(client, TransportKind::Http, options.protocol_version, remembered);
+        Negotiation::new(client, TransportKind::Http, options.revisions, remembered);
     let mut prober =
         Prober { http, last: HeaderMap::new(), codec: negotiation.codec(), events: None };
     let mut step = negotiation.start();
@@ -81,7 +82,7 @@ pub(super) async fn open(http: &Arc<HttpSender>, key: &str) -> Result<HttpHandsh
                 negotiation.over_events()
             }
             NegotiationStep::Open { codec, info, discovery, supported, then } => {
-                if options.protocol_version.is_none() {
+                if options.revisions == AllowedRevisions::Any {
                     options.revision_cache.put(key, codec.revision());
                 }
                 let about = server_info(&codec, info, discovery, supported);

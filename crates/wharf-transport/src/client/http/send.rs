@@ -26,7 +26,7 @@ use crate::client::http::{
 };
 
 /// Maximum number of redirects of one message, those after each authorization together. With
-/// [`auth::MAX_AUTH_RETRIES`] it bounds the requests for one message: "Retries of the client" in ARCHITECTURE.md.
+/// [`auth::MAX_AUTH_RETRIES`] it bounds the requests for one message: table in `wharf-client/src/call/mod.rs`.
 pub(super) const MAX_REDIRECTS: usize = 5;
 /// Maximum length of response headers.
 const MAX_HEADER_BYTES: usize = 256 << 10;

@@ -2,8 +2,9 @@
 
 use std::{fmt, future::Future, io};
 
-use tokio::{net::TcpStream, time::timeout};
-use wharf_model::{Error, ErrorKind, FailureOrigin};
+use tokio::time::timeout;
+use wharf_connect::Origin;
+use wharf_model::{Error, ErrorKind, FailureOrigin, excerpt};
 
 use crate::client::{
     ClientTransportOptions,
@@ -14,7 +15,23 @@ use crate::client::{
 };
 
 /// JSON lines over TCP, to a host and port.
-pub(crate) struct TcpConnector(pub(crate) String);
+pub(crate) struct TcpConnector(Origin);
+
+impl TcpConnector {
+    /// Parses `address`, a host and a port.
+    pub(crate) fn new(address: &str) -> Result<Self, Error> {
+        let invalid = |problem: &dyn fmt::Display| {
+            let message = format!("{:?} is not an address: {problem}", excerpt(address));
+            let error = Error::new(ErrorKind::TransportError).with_message(message);
+            error.from_client(FailureOrigin::Target)
+        };
+        let parts = address.rsplit_once(':');
+        let parts = parts.and_then(|(host, port)| Some((host, port.parse().ok()?)));
+        let (host, port) = parts.ok_or_else(|| invalid(&"write tcp://HOST:PORT"))?;
+        let origin = Origin::new(host, port, false);
+        origin.map(TcpConnector).map_err(|error| invalid(&error).with_source(error))
+    }
+}
 
 impl Connector for TcpConnector {
     type Source = LineSource<tokio::net::tcp::OwnedReadHalf>;
@@ -22,7 +39,7 @@ impl Connector for TcpConnector {
     type Guard = ();
 
     fn name(&self) -> String {
-        format!("tcp://{}", self.0)
+        format!("tcp://{}", self.0.authority())
     }
 
     fn key(&self) -> Option<String> {
@@ -30,9 +47,9 @@ impl Connector for TcpConnector {
     }
 
     async fn open(&self, options: &ClientTransportOptions) -> Result<ConnectionParts<Self>, Error> {
-        let stream = connect_within_timeout(self, options, TcpStream::connect(&self.0)).await?;
-        // Messages are written whole, so Nagle's algorithm would only delay them.
-        let _ = stream.set_nodelay(true);
+        let connector = options.connector.clone().timeout(options.handshake);
+        let stream = connector.connect_tcp(&self.0).await;
+        let stream = stream.map_err(|error| unreachable_because(self.name(), error))?;
         let (reader, writer) = stream.into_split();
         let (source, sink) = (LineSource::new(reader, options), LineSink::new(writer));
         Ok(ConnectionParts { source, sink, guard: () })

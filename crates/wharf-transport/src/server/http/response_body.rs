@@ -115,7 +115,7 @@ impl HttpBody {
             BodyContent::Whole(message) => *message = share.charge(mem::take(message)),
             BodyContent::EventBody(events) => match &events.source {
                 // The message of a subscription is dropped when the subscription starts.
-                EventSource::Call(call) if call.is_listen() => {}
+                EventSource::Call(call) if call.is_subscription() => {}
                 EventSource::Call(_) | EventSource::Batch(_) => self.share = Some(share),
                 // The call counts its message itself, and may outlive the response.
                 EventSource::Session(_) | EventSource::Stored(_) | EventSource::LegacySse(_) => {}

@@ -48,7 +48,7 @@ impl HttpEndpoint {
             Received::Reply(reply, status) => response::json(status, reply),
             Received::Notify(mut request) => {
                 request.scope = scope;
-                self.context.run_notification(request);
+                self.context.run_notification(request, |handler| drop(self.tasks.spawn(handler)));
                 response::status(202)
             }
             Received::Answer(..) | Received::Cancel(_) | Received::Ignore => response::status(202),
@@ -107,10 +107,12 @@ impl HttpEndpoint {
         accept: AcceptHeader,
         scope: RequestExtensions,
     ) -> HttpResponse {
-        let mut replies =
-            MessageReplies::start(&self.context, Received::Batch(members), &mut |request| {
-                request.scope = scope.clone();
-            });
+        let mut replies = MessageReplies::start_with(
+            &self.context,
+            Received::Batch(members),
+            &mut |request| request.scope = scope.clone(),
+            &|handler| drop(self.tasks.spawn(handler)),
+        );
         let form = ResponseForm::without_session(accept, self.http.streaming, false);
         replies.end_early(&self.shutdown, self.context.http_limits.grace);
         let mut stream = BatchStream { replies, pending: Vec::new() };

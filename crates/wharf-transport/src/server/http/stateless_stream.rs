@@ -42,8 +42,8 @@ pub(crate) struct CallStream {
 
 impl CallStream {
     /// Returns true for a subscription (`subscriptions/listen`), which lasts until the client ends it.
-    pub(crate) fn is_listen(&self) -> bool {
-        self.driver.is_listen()
+    pub(crate) fn is_subscription(&self) -> bool {
+        self.driver.is_subscription()
     }
 
     pub(crate) fn new(driver: CallDriver) -> Self {

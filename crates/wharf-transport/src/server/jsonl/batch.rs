@@ -1,13 +1,16 @@
 //! Replies to one batch, joined into one array.
 
-use std::sync::{
-    Arc, Mutex, MutexGuard, PoisonError,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    mem,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use crate::server::{jsonl::call::ConnectionState, limits::message_memory::MessageCharge};
 
-/// Collects the replies to a batch and sends them when its last holder is dropped. A member that is
+/// Collects the replies to a batch, and sends them when its last holder has released it. A member that is
 /// cancelled, or that has no reply, therefore does not delay the others.
 pub(crate) struct BatchReplies {
     shared: Arc<ConnectionState>,
@@ -43,19 +46,34 @@ impl BatchReplies {
         replies.extend_from_slice(reply);
     }
 
+    /// Gives up one share of the batch. The last one sends the replies.
+    pub(crate) fn release(self: Arc<Self>) {
+        if let Some(mut last) = Arc::into_inner(self) {
+            last.finish();
+        }
+    }
+
+    /// Sends the replies, once.
+    fn finish(&mut self) {
+        self.shared.in_flight.release(mem::take(self.held.get_mut()));
+        let replies = self.replies.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let mut replies = mem::take(replies);
+        // A batch without replies has no response.
+        if replies.len() > 1 {
+            replies.extend_from_slice(b"]\n");
+            self.shared.output.push(&replies);
+        }
+    }
+
     fn replies(&self) -> MutexGuard<'_, Vec<u8>> {
         self.replies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
+/// The other replies are also sent if a holder was dropped before it released its share, such as one whose handler
+/// panicked.
 impl Drop for BatchReplies {
     fn drop(&mut self) {
-        self.shared.in_flight.release(*self.held.get_mut());
-        let replies = self.replies.get_mut().unwrap_or_else(PoisonError::into_inner);
-        // A batch without replies has no response.
-        if replies.len() > 1 {
-            replies.extend_from_slice(b"]\n");
-            self.shared.output.push(replies);
-        }
+        self.finish();
     }
 }

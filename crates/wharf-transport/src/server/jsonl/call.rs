@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use wharf_model::Outcome;
+use wharf_model::{BoxFuture, Outcome};
 
 use crate::{
     ServerContext, Shutdown,
@@ -117,7 +117,7 @@ impl LineCall {
         let shared = self.shared.clone();
         let codec = self.driver.codec();
         let id = (!codec.is_silent()).then(|| codec.id());
-        let listen = self.is_listen();
+        let listen = self.is_subscription();
         if listen {
             // Other calls get the graceful shutdown timeout from the supervisor of the connection.
             self.driver.end_early(&shared.closing, Duration::ZERO, None);
@@ -146,14 +146,22 @@ impl LineCall {
             // handler).
             self.shared.output.send(&mut out).await;
             if done {
-                return;
+                return self.release_batch();
             }
             yield_after(length).await;
         }
     }
 
-    pub(crate) fn is_listen(&self) -> bool {
-        self.driver.is_listen()
+    /// Returns true for a subscription.
+    pub(crate) fn is_subscription(&self) -> bool {
+        self.driver.is_subscription()
+    }
+
+    /// Gives up the call's share of its batch, after its own output: with the last one, the replies are sent.
+    fn release_batch(&mut self) {
+        if let Some(batch) = self.batch.take() {
+            batch.release();
+        }
     }
 
     /// Ends the call with its reply, after its open client requests.
@@ -200,11 +208,36 @@ impl LineCall {
         if !out.is_empty() {
             self.shared.output.push(&out);
         }
-        // The last member of a batch sends all replies, before the connection sees that no calls
-        // are left.
-        drop(self.batch.take());
+        // Before the connection sees that no calls are left: this may be the last member of the batch.
+        self.release_batch();
         if let Some(spawned) = &self.spawned {
             self.shared.in_flight.remove(spawned.number);
         }
+    }
+}
+
+/// Slot of a pending handler of a notification among the calls in flight, so that it ends with its connection.
+pub(crate) struct NotificationHandler {
+    shared: Arc<ConnectionState>,
+    number: u64,
+}
+
+impl NotificationHandler {
+    /// Runs the handler, whose message holds `held` bytes, as a task.
+    pub(crate) fn spawn(shared: &Arc<ConnectionState>, held: usize, handler: BoxFuture<()>) {
+        shared.in_flight.insert(None, false, held, |number| {
+            let slot = NotificationHandler { shared: shared.clone(), number };
+            let run = async move {
+                handler.await;
+                drop(slot);
+            };
+            tokio::spawn(run).abort_handle()
+        });
+    }
+}
+
+impl Drop for NotificationHandler {
+    fn drop(&mut self) {
+        self.shared.in_flight.remove(self.number);
     }
 }

@@ -1,5 +1,5 @@
-//! A hostile server that redirects, refuses and forgets its session as often as it can: the table "Retries of the
-//! client" in ARCHITECTURE.md.
+//! A hostile server that redirects, refuses and forgets its session as often as it can: the table of retries in
+//! `wharf-client/src/call/mod.rs`.
 
 use std::{
     collections::VecDeque,

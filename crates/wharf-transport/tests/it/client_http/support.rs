@@ -35,7 +35,7 @@ pub(crate) fn options() -> ClientTransportOptions {
 
 pub(crate) fn pinned(revision: &str) -> ClientTransportOptions {
     let mut options = options();
-    options.protocol_version = Some(revision.parse().unwrap());
+    options.revisions = wharf_wire::AllowedRevisions::One(revision.parse().unwrap());
     options
 }
 

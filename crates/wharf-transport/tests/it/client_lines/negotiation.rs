@@ -14,6 +14,7 @@ use tokio::{
 };
 use wharf_model::ErrorKind;
 use wharf_transport::client::{connect_stream, connect_tcp};
+use wharf_wire::AllowedRevisions;
 
 use crate::client_lines::{
     scripted_peer::{ReconnectPort, modern, peer},
@@ -208,11 +209,11 @@ async fn the_revision_is_cached_and_invalidated_on_failure() {
 async fn a_pinned_revision_is_not_cached() {
     let (port, address) = ReconnectPort::open().await;
     let mut options = options();
-    options.protocol_version = Some("2024-11-05".parse().unwrap());
+    options.revisions = AllowedRevisions::One("2024-11-05".parse().unwrap());
     let connecting = tokio::spawn(connect_tcp(address.clone(), options.clone()));
     port.accept().await.initialize("2024-11-05").await;
     connecting.await.unwrap().unwrap();
-    options.protocol_version = None;
+    options.revisions = AllowedRevisions::Any;
     let connecting = tokio::spawn(connect_tcp(address, options));
     let mut peer = port.accept().await;
     let probe = peer.read().await;

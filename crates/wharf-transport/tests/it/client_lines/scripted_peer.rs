@@ -34,7 +34,7 @@ pub(crate) fn peer(
 pub(crate) async fn legacy(
     mut options: ClientTransportOptions,
 ) -> (ScriptedPeer, Arc<dyn ClientTransport>) {
-    options.protocol_version = Some("2025-11-25".parse().unwrap());
+    options.revisions = wharf_wire::AllowedRevisions::One("2025-11-25".parse().unwrap());
     let (mut peer, connecting) = peer(options);
     let connecting = tokio::spawn(connecting);
     peer.initialize("2025-11-25").await;

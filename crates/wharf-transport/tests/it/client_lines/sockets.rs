@@ -1,10 +1,16 @@
 //! Client transports over sockets: our own server, and connections that break.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    io,
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
 
 use tokio::{net::TcpListener, task::JoinHandle, time::timeout};
 use wharf_client::{ClientTransport, ControlRequest};
-use wharf_model::{ErrorKind, LogLevel};
+use wharf_connect::{AddressPolicy, HostConnector, ProxySettings, Resolve};
+use wharf_model::{BoxFuture, ErrorKind, LogLevel};
 use wharf_transport::{
     client::{connect_tcp, connect_unix},
     server::{tcp, unix},
@@ -62,6 +68,49 @@ async fn an_unreachable_address_is_named() {
     assert!(error.message.contains(&address) && error.message.contains("check"), "{error}");
     let error = connect_unix("/no/such.sock", options()).await.map(drop).unwrap_err();
     assert!(error.message.contains("/no/such.sock"), "{error}");
+}
+
+/// Resolves every name to these addresses.
+struct Resolved([IpAddr; 2]);
+
+impl Resolve for Resolved {
+    fn resolve(&self, _: &str, port: u16) -> BoxFuture<io::Result<Vec<SocketAddr>>> {
+        let addresses = self.0.map(|address| SocketAddr::new(address, port));
+        Box::pin(async move { Ok(addresses.to_vec()) })
+    }
+}
+
+#[tokio::test]
+async fn the_connector_resolves_a_name_and_tries_each_address() {
+    let server = StreamServer::new();
+    let (address, _) = serve(&server).await;
+    let port = address.rsplit_once(':').unwrap().1;
+    // Nothing listens at the first address, and the proxy is not for such connections.
+    let resolver = Resolved([[127, 0, 0, 2].into(), [127, 0, 0, 1].into()]);
+    let proxy = ProxySettings::url("http://127.0.0.1:1").unwrap();
+    let connector = HostConnector::new().resolver(resolver).proxy(proxy);
+    let options = options().connector(connector);
+    let link = connect_tcp(format!("harbour.example:{port}"), options).await.unwrap();
+    works(&link).await;
+    link.close().await;
+}
+
+#[tokio::test]
+async fn an_address_that_the_policy_forbids_is_not_connected_to() {
+    let server = StreamServer::new();
+    let (address, _) = serve(&server).await;
+    let connector = HostConnector::new().addresses(AddressPolicy::PUBLIC);
+    let error = connect_tcp(address.clone(), options().connector(connector)).await;
+    let error = error.map(drop).unwrap_err();
+    assert!(error.message.contains(&address) && error.message.contains("SSRF"), "{error}");
+}
+
+#[tokio::test]
+async fn an_address_without_a_port_is_refused() {
+    for address in ["127.0.0.1", "harbour.example:port", "127.0.0.1:80/mcp", "a b:80"] {
+        let error = connect_tcp(address.to_owned(), options()).await.map(drop).unwrap_err();
+        assert!(error.message.contains(address), "{error}");
+    }
 }
 
 #[tokio::test]

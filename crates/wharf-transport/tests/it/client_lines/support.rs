@@ -195,7 +195,7 @@ pub(crate) fn options() -> ClientTransportOptions {
 
 pub(crate) fn pinned(date: &str) -> ClientTransportOptions {
     let mut options = options();
-    options.protocol_version = Some(date.parse().unwrap());
+    options.revisions = wharf_wire::AllowedRevisions::One(date.parse().unwrap());
     options
 }
 

@@ -3,17 +3,20 @@
 use serde_json::json;
 use wharf_model::{Error, ErrorKind, FailureOrigin, excerpt};
 
-use crate::Revision;
+use crate::{AllowedRevisions, Revision};
 
 /// Error that lists the revisions of both sides.
-pub(super) fn no_common_revision(theirs: &[String], pin: Option<Revision>) -> Error {
+pub(super) fn no_common_revision(theirs: &[String], allowed: AllowedRevisions) -> Error {
     let supported = match theirs.is_empty() {
         true => "no revision".to_owned(),
         false => excerpt(&theirs.join(", ")).into_owned(),
     };
-    let ours = match pin {
-        Some(pin) => format!("the client is pinned to {pin}"),
-        None => format!("the client supports {}", Revision::ALL.map(Revision::as_str).join(", ")),
+    let ours = Revision::ALL.into_iter().filter(|revision| allowed.has(*revision));
+    let ours = ours.map(Revision::as_str).collect::<Vec<_>>().join(", ");
+    let ours = match allowed {
+        AllowedRevisions::Any => format!("the client supports {ours}"),
+        AllowedRevisions::One(_) => format!("the client is pinned to {ours}"),
+        AllowedRevisions::Era(_) => format!("the client is restricted to {ours}"),
     };
     Error::new(ErrorKind::UnsupportedProtocolVersion)
         .with_message(format!("The server supports {supported}, but {ours}"))

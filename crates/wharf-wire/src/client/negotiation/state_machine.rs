@@ -8,7 +8,7 @@ use crate::client::negotiation::{
     ClientCodec, ClientIdentity, NegotiationEvent, NegotiationStep, NegotiationTimeout,
     TransportKind, classify_reply, classify_reply::DiscoverReply, error,
 };
-use crate::{CallId, Revision};
+use crate::{AllowedRevisions, CallId, Era, Revision};
 
 const DISCOVER: &str = "server/discover";
 
@@ -19,9 +19,12 @@ const DISCOVER: &str = "server/discover";
 /// to the negotiation is not taken for theirs.
 ///
 /// ```
-/// use wharf_wire::{NegotiationEvent, CallId, TransportKind, ClientIdentity, Negotiation, NegotiationStep};
+/// use wharf_wire::{
+///     AllowedRevisions, ClientIdentity, Negotiation, NegotiationEvent, NegotiationStep, TransportKind,
+/// };
 ///
-/// let mut opening = Negotiation::new(ClientIdentity::default().into(), TransportKind::Http, None, None);
+/// let (client, any) = (ClientIdentity::default().into(), AllowedRevisions::Any);
+/// let mut opening = Negotiation::new(client, TransportKind::Http, any, None);
 /// let NegotiationStep::Send { headers, .. } = opening.start() else { panic!() };
 /// assert_eq!(headers[1], ("Mcp-Method".to_owned(), "server/discover".to_owned()));
 ///
@@ -35,7 +38,7 @@ const DISCOVER: &str = "server/discover";
 pub struct Negotiation {
     client: Arc<ClientIdentity>,
     transport: TransportKind,
-    pin: Option<Revision>,
+    allowed: AllowedRevisions,
     remembered: Option<Revision>,
     /// Number of messages written, from which ids are derived.
     messages_sent: u64,
@@ -68,20 +71,20 @@ struct PendingRequest {
 }
 
 impl Negotiation {
-    /// Creates a negotiation. It tries only `pin` if given, or else `remembered`, the last negotiated revision,
+    /// Creates a negotiation of a revision that is `allowed`. It tries `remembered`, the last negotiated revision,
     /// first.
     #[must_use]
     pub fn new(
         client: Arc<ClientIdentity>,
         transport: TransportKind,
-        pin: Option<Revision>,
+        allowed: AllowedRevisions,
         remembered: Option<Revision>,
     ) -> Negotiation {
         Negotiation {
             client,
             transport,
-            pin,
-            remembered,
+            allowed,
+            remembered: remembered.filter(|revision| allowed.has(*revision)),
             messages_sent: 0,
             timeout: NegotiationTimeout::Probe,
             probe: None,
@@ -110,14 +113,12 @@ impl Negotiation {
 
     /// Returns the first step.
     pub fn start(&mut self) -> NegotiationStep {
-        match (self.pin, self.remembered) {
-            (Some(pin), _) if pin.is_modern() => self.discover(pin, false),
-            (Some(pin), _) => self.initialize(pin, false),
-            (None, Some(last)) if !last.is_modern() => {
-                self.initialize(Revision::NEWEST_LEGACY, false)
-            }
+        match (self.newest_modern(), self.remembered) {
             // The reply lists newer revisions, if the server has them by now.
-            (None, last) => self.discover(last.unwrap_or(Revision::NEWEST), false),
+            (Some(newest), last) if last.is_none_or(Revision::is_modern) => {
+                self.discover(last.unwrap_or(newest), false)
+            }
+            _ => self.initialize(self.newest_legacy(), false),
         }
     }
 
@@ -138,7 +139,7 @@ impl Negotiation {
     pub fn over_events(&mut self) -> NegotiationStep {
         self.transport = TransportKind::Lines;
         (self.probed, self.reopened) = (true, true);
-        self.initialize(self.pin.unwrap_or(Revision::NEWEST_LEGACY), false)
+        self.initialize(self.newest_legacy(), false)
     }
 
     fn discover(&mut self, revision: Revision, reopen: bool) -> NegotiationStep {
@@ -175,7 +176,17 @@ impl Negotiation {
     }
 
     fn may_be_legacy(&self) -> bool {
-        !self.modern && !self.pin.is_some_and(Revision::is_modern)
+        !self.modern && self.allowed.newest(Era::Legacy).is_some()
+    }
+
+    /// Newest modern revision to probe for; none if only legacy ones are allowed.
+    fn newest_modern(&self) -> Option<Revision> {
+        self.allowed.newest(Era::Modern)
+    }
+
+    /// Revision to send in `initialize`.
+    fn newest_legacy(&self) -> Revision {
+        self.allowed.newest(Era::Legacy).unwrap_or(Revision::NEWEST_LEGACY)
     }
 
     fn replied(&mut self, id: &CallId, result: Result<&str, &Error>) -> NegotiationStep {
@@ -256,8 +267,8 @@ impl Negotiation {
         json: &str,
     ) -> NegotiationStep {
         self.supported = versions;
-        let is_allowed = |revision: Revision| self.pin.is_none_or(|pin| pin == revision);
-        let modern = classify_reply::newest(&self.supported, |it| it.is_modern() && is_allowed(it));
+        let fits = |revision: Revision| revision.is_modern() && self.allowed.has(revision);
+        let modern = classify_reply::newest(&self.supported, fits);
         let Some(revision) = modern else { return self.fall_back() };
         let codec = ClientCodec::new(revision, self.client.clone());
         let supported = std::mem::take(&mut self.supported);
@@ -272,8 +283,8 @@ impl Negotiation {
 
     /// Tries a legacy revision if a modern server has no modern revision in common with the client.
     fn fall_back(&mut self) -> NegotiationStep {
-        let legacy = classify_reply::newest(&self.supported, |revision| !revision.is_modern());
-        match legacy.filter(|_| self.pin.is_none()) {
+        let fits = |revision: Revision| !revision.is_modern() && self.allowed.has(revision);
+        match classify_reply::newest(&self.supported, fits) {
             Some(_) if self.handshake.is_some() => self.wait_for_handshake(),
             Some(revision) => self.initialize(revision, false),
             None => self.no_common_revision(),
@@ -293,8 +304,7 @@ impl Negotiation {
         if self.retried_revision {
             self.refused.push(sent.revision);
         }
-        let is_allowed = |revision: Revision| self.pin.is_none_or(|pin| pin == revision);
-        let fits = |revision: Revision| revision.is_modern() && is_allowed(revision);
+        let fits = |revision: Revision| revision.is_modern() && self.allowed.has(revision);
         let is_new = |revision: Revision| fits(revision) && !self.refused.contains(&revision);
         let next = match self.supported.is_empty() {
             true => Revision::ALL.into_iter().rfind(|it| *it < sent.revision && fits(*it)),
@@ -317,14 +327,14 @@ impl Negotiation {
     fn not_modern(&mut self, answer: &str) -> NegotiationStep {
         if !self.may_be_legacy() {
             return NegotiationStep::Fail(error::not_modern(
-                self.pin.unwrap_or(Revision::NEWEST),
+                self.newest_modern().unwrap_or(Revision::NEWEST),
                 answer,
             ));
         }
         match self.fallback.take() {
             Some(step) => step,
             None if self.handshake.is_some() => self.wait_for_handshake(),
-            None => self.initialize(Revision::NEWEST_LEGACY, false),
+            None => self.initialize(self.newest_legacy(), false),
         }
     }
 
@@ -344,9 +354,7 @@ impl Negotiation {
     }
 
     fn open_legacy(&mut self, version: &str, info: Implementation, json: &str) -> NegotiationStep {
-        let fits = |revision: &Revision| {
-            !revision.is_modern() && self.pin.is_none_or(|pin| pin == *revision)
-        };
+        let fits = |revision: &Revision| !revision.is_modern() && self.allowed.has(*revision);
         let Some(revision) = version.parse().ok().filter(fits) else {
             self.supported = vec![excerpt(version).into_owned()];
             return self.no_common_revision();
@@ -364,15 +372,16 @@ impl Negotiation {
 
     fn not_initialized(&mut self, sent: &PendingRequest, error: &Error) -> NegotiationStep {
         self.supported = classify_reply::supported(error);
-        let is_allowed = |revision: Revision| self.pin.is_none_or(|pin| pin == revision);
+        let is_allowed = |revision: Revision| self.allowed.has(revision);
         if !self.supported.is_empty()
             && classify_reply::newest(&self.supported, is_allowed).is_none()
         {
             let step = self.no_common_revision();
             return self.initialize_failed(step);
         }
-        let other = classify_reply::newest(&self.supported, |revision| revision != sent.revision);
-        match other.filter(|_| self.pin.is_none() && !self.retried_revision) {
+        let is_other = |revision: Revision| revision != sent.revision && is_allowed(revision);
+        let other = classify_reply::newest(&self.supported, is_other);
+        match other.filter(|_| !self.retried_revision) {
             None => self.initialize_failed(NegotiationStep::Fail(error.clone())),
             Some(revision) => {
                 self.retried_revision = true;
@@ -396,11 +405,11 @@ impl Negotiation {
             self.fallback = Some(step);
             return self.wait_for_handshake();
         }
-        match self.pin.is_some() || self.probed {
-            true => step,
-            false => {
+        match self.newest_modern().filter(|_| !self.probed) {
+            None => step,
+            Some(newest) => {
                 self.fallback = Some(step);
-                self.discover(Revision::NEWEST, false)
+                self.discover(newest, false)
             }
         }
     }
@@ -411,14 +420,13 @@ impl Negotiation {
             // No reply arrives after an HTTP request was abandoned.
             (self.probe, self.handshake) = (None, None);
         }
-        match pending {
-            (true, false) if self.may_be_legacy() => match self.fallback.take() {
+        let unprobed = self.newest_modern().filter(|_| !self.probed);
+        match (pending, unprobed) {
+            ((true, false), _) if self.may_be_legacy() => match self.fallback.take() {
                 Some(step) => step,
-                None => self.initialize(Revision::NEWEST_LEGACY, false),
+                None => self.initialize(self.newest_legacy(), false),
             },
-            (false, true) if self.pin.is_none() && !self.probed => {
-                self.discover(Revision::NEWEST, false)
-            }
+            ((false, true), Some(newest)) => self.discover(newest, false),
             _ => self.fallback.take().unwrap_or_else(|| NegotiationStep::Fail(error::timed_out())),
         }
     }
@@ -426,16 +434,15 @@ impl Negotiation {
     fn on_closed(&mut self) -> NegotiationStep {
         let pending = (self.probe.take().is_some(), self.handshake.take().is_some());
         let again = !std::mem::replace(&mut self.reopened, true);
-        match pending {
+        let unprobed = self.newest_modern().filter(|_| !self.probed);
+        match (pending, unprobed) {
             _ if self.transport == TransportKind::Http => {
                 NegotiationStep::Fail(error::connection_closed())
             }
-            (true, _) if again && self.may_be_legacy() => {
-                self.initialize(Revision::NEWEST_LEGACY, true)
+            ((true, _), _) if again && self.may_be_legacy() => {
+                self.initialize(self.newest_legacy(), true)
             }
-            (false, true) if again && self.pin.is_none() && !self.probed => {
-                self.discover(Revision::NEWEST, true)
-            }
+            ((false, true), Some(newest)) if again => self.discover(newest, true),
             _ => self
                 .fallback
                 .take()
@@ -445,6 +452,6 @@ impl Negotiation {
 
     /// Returns the failure that lists the revisions of both sides.
     fn no_common_revision(&self) -> NegotiationStep {
-        NegotiationStep::Fail(error::no_common_revision(&self.supported, self.pin))
+        NegotiationStep::Fail(error::no_common_revision(&self.supported, self.allowed))
     }
 }

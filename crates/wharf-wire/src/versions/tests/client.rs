@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
-use wharf_model::{ErrorKind, Implementation, Method, Outcome, Reply, RequestBuilder};
+use serde_json::{Value, json};
+use wharf_model::{CacheHint, ErrorKind, Implementation, Method, Outcome, Reply, RequestBuilder};
 
 use super::{NEW, OLD, revision};
 use crate::{CallId, ClientCodec, ClientIdentity, ServerMessage};
@@ -60,5 +60,43 @@ fn an_error_code_is_read_in_its_revision() {
             panic!("{date}")
         };
         assert_eq!((error.kind, error.code), (kind, Some(-32030)), "{date}");
+    }
+}
+
+fn complete(date: &str, method: Method, result: &Value) -> Reply {
+    match codec(date).result(method, &result.to_string()).unwrap() {
+        Outcome::Complete(reply) => reply,
+        other => panic!("{date} {other:?}"),
+    }
+}
+
+#[test]
+fn an_added_field_of_a_tool_is_read() {
+    let result = json!({"resultType": "complete", "ttlMs": 5000, "cacheScope": "public", "tools": [
+        {"name": "moor", "inputSchema": {"type": "object"}, "berth": 3},
+    ]});
+    for (date, has_hints) in [(OLD, true), (NEW, false)] {
+        let Reply::Tools(page) = complete(date, Method::ListTools, &result) else { panic!() };
+        let tool = serde_json::to_value(&*page.body.items[0]).unwrap();
+        assert_eq!((&tool["name"], &tool["berth"]), (&json!("moor"), &json!(3)), "{date}");
+        assert_eq!(page.cache != CacheHint::default(), has_hints, "{date} {:?}", page.cache);
+    }
+}
+
+#[test]
+fn content_without_a_removed_field_is_read() {
+    let result = json!({
+        "resultType": "complete", "ttlMs": 5000,
+        "content": [{"type": "text", "text": "moored", "berth": 3, "annotations": {"priority": 1.0}}],
+    });
+    for (date, is_new) in [(OLD, false), (NEW, true)] {
+        let Reply::Tool(tool) = complete(date, Method::CallTool, &result) else { panic!() };
+        let item = serde_json::to_value(&tool.content[0]).unwrap();
+        assert_eq!((&item["text"], &item["berth"]), (&json!("moored"), &json!(3)), "{date}");
+        assert_eq!(item["annotations"], json!({"priority": 1.0}), "{date}");
+        // A field of the protocol in one revision is the server's own in another.
+        let read = serde_json::to_value(&tool).unwrap();
+        assert_eq!(read.get("ttlMs").is_some(), is_new, "{date} {read}");
+        assert_eq!(read.get("resultType"), None, "{date} {read}");
     }
 }

@@ -5,13 +5,15 @@ use wharf_model::Reply;
 
 use super::{NEW, OLD, encoded, protocol, revision};
 use crate::{
-    ClientIdentity, Negotiation, NegotiationEvent, NegotiationStep, Received, TransportKind,
+    AllowedRevisions, ClientIdentity, Negotiation, NegotiationEvent, NegotiationStep, Received,
+    TransportKind,
 };
 
 fn start(pin: Option<&str>, remembered: Option<&str>) -> (Negotiation, NegotiationStep) {
     let identity = ClientIdentity::default().into();
-    let (pin, remembered) = (pin.map(revision), remembered.map(revision));
-    let mut negotiation = Negotiation::new(identity, TransportKind::Http, pin, remembered);
+    let allowed = pin.map(revision).map_or(AllowedRevisions::Any, AllowedRevisions::One);
+    let remembered = remembered.map(revision);
+    let mut negotiation = Negotiation::new(identity, TransportKind::Http, allowed, remembered);
     let step = negotiation.start();
     (negotiation, step)
 }

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::{Value, json, value::RawValue};
 use wharf_model::{
-    CacheHint, Content, Error, ErrorKind, Method, Page, PageBody, ReadResult, Reply, Task,
-    Timestamp, ToolInfo, ToolResult,
+    CacheHint, Content, Error, ErrorKind, Implementation, Method, Page, PageBody, ReadResult,
+    Reply, Task, Timestamp, ToolInfo, ToolResult,
 };
 
 use super::{NEW, OLD, call, encoded, protocol, receive, rejection, request};
-use crate::{Era, HeaderField, McpHeaders, Received, Revision};
+use crate::{Era, HeaderField, McpHeaders, Received, Revision, ServerProtocol};
 
 fn tools() -> Reply {
     let tool: ToolInfo = serde_json::from_value(json!({
@@ -52,6 +52,26 @@ fn a_list_has_the_fields_of_the_requests_revision() {
         assert_eq!(tool.get("berth").is_some(), !has_icons, "{date} {tool}");
         assert_eq!((&tool["name"], &tool["title"]), (&json!("moor"), &json!("Moor")));
         assert_eq!((&reply["result"]["resultType"], status), (&json!("complete"), 200));
+        assert_eq!(reply["result"].get("ttlMs").is_some(), has_icons, "{date} {reply}");
+    }
+}
+
+#[test]
+fn a_custom_result_has_the_fields_of_the_requests_revision() {
+    let tide = r#"{"height":3,"ttlMs":1000,"cacheScope":"public","resultType":"own"}"#;
+    let protocol = ServerProtocol::new(Implementation::new("harbour", "1.0.0"));
+    let protocol = Arc::new(protocol.custom_methods(["tides/now"]));
+    for (date, has_hints) in [(OLD, true), (NEW, false)] {
+        let message = request(date, "tides/now", json!({}));
+        let Received::Call(_, codec) = protocol.receive(message.to_string().into(), None) else {
+            panic!("{message}")
+        };
+        let own = RawValue::from_string(tide.to_owned()).unwrap();
+        let (reply, _) = encoded(&codec, Reply::Custom(own.into()));
+        let result = &reply["result"];
+        assert_eq!((&result["height"], &result["resultType"]), (&json!(3), &json!("complete")));
+        assert_eq!(result.get("ttlMs").is_some(), has_hints, "{date} {result}");
+        assert_eq!(result.get("cacheScope").is_some(), has_hints, "{date} {result}");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use proptest::{collection::vec, prelude::*, sample::select};
 use wharf_model::METHODS;
-use wharf_wire::{Negotiation, NegotiationEvent, NegotiationStep, TransportKind};
+use wharf_wire::{AllowedRevisions, Negotiation, NegotiationEvent, NegotiationStep, TransportKind};
 
 use super::*;
 
@@ -64,7 +64,8 @@ fn open(
     answers: &[Vec<u8>],
     statuses: &[u16],
 ) {
-    let mut negotiation = Negotiation::new(Arc::new(full_identity()), transport, None, remembered);
+    let mut negotiation =
+        Negotiation::new(Arc::new(full_identity()), transport, AllowedRevisions::Any, remembered);
     let mut step = negotiation.start();
     let mut answers = answers.iter().zip(statuses.iter().cycle());
     // The number of steps is bounded for every server.

@@ -4,7 +4,9 @@ use wharf_model::{
     ElicitationCapability, ErrorKind, LiveSubscriptionFilter, LogLevel, Method, Outcome, Reply,
     RequestBuilder, SubscriptionFilter,
 };
-use wharf_wire::{Negotiation, NegotiationEvent, NegotiationStep, Received, TransportKind};
+use wharf_wire::{
+    AllowedRevisions, Negotiation, NegotiationEvent, NegotiationStep, Received, TransportKind,
+};
 
 use super::*;
 
@@ -48,7 +50,7 @@ fn modern_meta() -> Value {
 }
 
 fn first_message(client: ClientIdentity, version: &str) -> Value {
-    let pin = Some(revision(version));
+    let pin = AllowedRevisions::One(revision(version));
     let mut negotiation = Negotiation::new(Arc::new(client), TransportKind::Lines, pin, None);
     match negotiation.start() {
         NegotiationStep::Send { message, .. } => parse(&message),
@@ -333,7 +335,8 @@ fn client_and_server_interoperate() {
     for revision in Revision::ALL {
         let mut connection = connection();
         let client = Arc::new(full_identity());
-        let mut negotiation = Negotiation::new(client, TransportKind::Lines, Some(revision), None);
+        let mut negotiation =
+            Negotiation::new(client, TransportKind::Lines, AllowedRevisions::One(revision), None);
         let NegotiationStep::Send { message, .. } = negotiation.start() else { panic!() };
         let (_, codec) = call(connection.receive(message.into()));
         let (answer, _) = encoded(&codec, Reply::Discover(Box::new(discovery())));

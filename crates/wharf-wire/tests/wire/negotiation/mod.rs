@@ -9,8 +9,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use wharf_model::{ErrorKind, Implementation};
 use wharf_wire::{
-    CallId, ClientIdentity, Negotiation, NegotiationEvent, NegotiationStep, NegotiationTimeout,
-    Revision, ServerMessage, TransportKind,
+    AllowedRevisions, CallId, ClientIdentity, Era, Negotiation, NegotiationEvent, NegotiationStep,
+    NegotiationTimeout, Revision, ServerMessage, TransportKind,
 };
 
 use crate::common::*;
@@ -57,8 +57,8 @@ impl NegotiationCase {
     ) -> NegotiationCase {
         let client =
             ClientIdentity { info: Implementation::new("c", "1"), ..ClientIdentity::default() };
-        let (pin, remembered) = (pin.map(revision), remembered.map(revision));
-        let mut negotiation = Negotiation::new(Arc::new(client), transport, pin, remembered);
+        let (allowed, remembered) = (allowed(pin), remembered.map(revision));
+        let mut negotiation = Negotiation::new(Arc::new(client), transport, allowed, remembered);
         let step = negotiation.start();
         let mut case =
             NegotiationCase { transport, negotiation, asked: [0, 0], last: String::new(), step };
@@ -145,6 +145,16 @@ impl NegotiationCase {
             NegotiationStep::Fail(error) => error,
             other => panic!("{other:?}"),
         }
+    }
+}
+
+/// Revisions that a case allows: one era, one revision or all.
+fn allowed(pin: Option<&str>) -> AllowedRevisions {
+    match pin {
+        None => AllowedRevisions::Any,
+        Some("legacy") => AllowedRevisions::Era(Era::Legacy),
+        Some("modern") => AllowedRevisions::Era(Era::Modern),
+        Some(date) => AllowedRevisions::One(revision(date)),
     }
 }
 

@@ -108,3 +108,60 @@ fn the_cached_revision_is_tried_first() {
     moved().then(Silence, "events");
     http().then(Silence, "discover newest probe").then(Bytes(404, b""), INITIALIZE_STEP);
 }
+
+#[test]
+fn a_client_of_the_legacy_era_accepts_each_of_its_revisions_and_no_modern_one() {
+    for transport in BOTH {
+        for version in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
+            let reply = answer(transport, Initialize, initialize_result(version));
+            pinned(transport, "legacy", INITIALIZE_STEP)
+                .then(reply, &format!("open {version} pier"));
+        }
+        let modern = answer(transport, Initialize, initialize_result(NEWEST));
+        let error = pinned(transport, "legacy", INITIALIZE_STEP)
+            .then(modern, "fail unsupported_protocol_version")
+            .error();
+        assert!(error.message.contains("restricted to 2024-11-05, 2025-03-26"), "{error}");
+    }
+    // It does not probe for the modern era, whatever happens.
+    pinned(TransportKind::Lines, "legacy", INITIALIZE_STEP).then(Closed, "fail connection_closed");
+    pinned(TransportKind::Lines, "legacy", INITIALIZE_STEP).then(Silence, "fail request_timeout");
+    pinned(TransportKind::Http, "legacy", INITIALIZE_STEP).then(Bytes(404, b""), "events");
+}
+
+#[test]
+fn a_legacy_client_tries_another_revision_that_the_server_lists() {
+    let refusal = || unsupported(-32602, &["2025-06-18", NEWEST]);
+    pinned(TransportKind::Lines, "legacy", INITIALIZE_STEP)
+        .then(Initialize(refusal()), "initialize 2025-06-18 handshake")
+        .then(Initialize(initialize_result("2025-06-18")), "open 2025-06-18 pier");
+    pinned(TransportKind::Lines, "2025-11-25", INITIALIZE_STEP)
+        .then(Initialize(refusal()), "fail unsupported_protocol_version");
+}
+
+#[test]
+fn a_client_of_the_modern_era_accepts_each_of_its_revisions_and_no_legacy_one() {
+    for transport in BOTH {
+        for date in modern_dates() {
+            let reply = answer(transport, Discover, discover_result(&[date, "2025-11-25"]));
+            let opened = format!("open {date} harbour").replace(NEWEST, "newest");
+            pinned(transport, "modern", DISCOVER_STEP).then(reply, &opened);
+        }
+        let legacy = answer(transport, Discover, discover_result(&["2025-11-25"]));
+        pinned(transport, "modern", DISCOVER_STEP)
+            .then(legacy, "fail unsupported_protocol_version");
+        let unknown = answer(transport, Discover, error_of(-32601));
+        pinned(transport, "modern", DISCOVER_STEP)
+            .then(unknown, "fail unsupported_protocol_version");
+    }
+}
+
+#[test]
+fn the_cached_revision_is_tried_first_within_an_era() {
+    let case = NegotiationCase::new(TransportKind::Lines, Some("modern"), Some(NEWEST));
+    assert_eq!(case.last, DISCOVER_STEP);
+    let case = NegotiationCase::new(TransportKind::Lines, Some("modern"), Some("2025-11-25"));
+    assert_eq!(case.last, DISCOVER_STEP);
+    let case = NegotiationCase::new(TransportKind::Lines, Some("legacy"), Some(NEWEST));
+    assert_eq!(case.last, INITIALIZE_STEP);
+}

@@ -8,6 +8,18 @@ fn config(text: &str) -> Config {
 }
 
 #[test]
+fn the_error_of_a_file_leads_to_its_source() {
+    use std::error::Error as _;
+    let folder = std::env::temp_dir().join(format!("wharf-no-config-{}", std::process::id()));
+    let error = Config::read(folder.join("mcp.json")).unwrap_err();
+    let source = error.source().and_then(|source| source.downcast_ref::<io::Error>());
+    assert_eq!(source.unwrap().kind(), io::ErrorKind::NotFound);
+    assert!(Config::parse("{", "mcp.json").unwrap_err().source().is_some());
+    let error = crate::Client::builder().proxy("ftp://proxy.example").unwrap_err();
+    assert!(error.source().unwrap().to_string().contains("ftp://proxy.example"), "{error}");
+}
+
+#[test]
 fn unreadable_values_are_not_quoted() {
     for entry in [
         r#"{"url": "http://x/", "headers": "Bearer hunter2"}"#,

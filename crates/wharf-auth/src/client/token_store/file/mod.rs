@@ -161,7 +161,7 @@ impl FileTokenStore {
 
     fn write(&self, token_file: &TokenFile) -> Result<(), TokenFileError> {
         let text = serde_json::to_string(token_file)
-            .map_err(|error| TokenFileError::at(&self.path, &error))?;
+            .map_err(|error| TokenFileError::because(&self.path, error))?;
         crate::client::token_store::owner_only_file::write(&self.path, &text)
     }
 }
@@ -234,16 +234,32 @@ impl TokenStore for FileTokenStore {
 
 /// Error of the token file, with the remedy.
 #[derive(Debug)]
-pub(crate) struct TokenFileError(String);
+pub(crate) struct TokenFileError {
+    message: String,
+    source: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
 
 impl TokenFileError {
     pub(crate) fn at(path: &Path, what: &dyn fmt::Display) -> Self {
-        TokenFileError(format!("{}: {what}", path.display()))
+        TokenFileError { message: format!("{}: {what}", path.display()), source: None }
+    }
+
+    /// Error with another one as its source.
+    pub(crate) fn because(
+        path: &Path,
+        error: impl std::error::Error + Send + Sync + 'static,
+    ) -> Self {
+        let problem = TokenFileError::at(path, &error);
+        TokenFileError { source: Some(Box::new(error)), ..problem }
     }
 }
 
 impl From<TokenFileError> for Error {
     fn from(problem: TokenFileError) -> Self {
-        Error::new(ErrorKind::AuthenticationFailed).with_message(problem.0)
+        let error = Error::new(ErrorKind::AuthenticationFailed).with_message(problem.message);
+        match problem.source {
+            Some(source) => error.with_source(source),
+            None => error,
+        }
     }
 }

@@ -15,6 +15,7 @@ use wharf_wire::Codec;
 use crate::server::http::session::{
     event_log::{EventLog, ReplyStatus},
     live_session::{ListenStartGuard, Session, SessionGuard},
+    stream_reader::StreamReader,
 };
 use crate::server::{
     call_driver::{CallDriver, CallStep, CallTransport},
@@ -77,7 +78,20 @@ impl StartedCall {
         self.spawn_task(session, session.session_stream(), None, 0);
     }
 
-    /// Spawns the call as a task. It keeps `held` bytes of its message.
+    /// Opens a stream for the call's messages, attaches its reader, and runs the call as a task. It keeps `held`
+    /// bytes of its message.
+    pub(crate) fn spawn_with_stream(
+        self,
+        guard: &SessionGuard,
+        held: usize,
+    ) -> Option<StreamReader> {
+        let (collector, stream_reader) = ReplyCollector::open(guard, false);
+        collector.expect_reply(self.codec());
+        self.spawn(collector, held);
+        stream_reader
+    }
+
+    /// Runs the call as a task. It keeps `held` bytes of its message.
     pub(crate) fn spawn(self, collector: Arc<ReplyCollector>, held: usize) {
         let (session, log) = (collector.session.clone(), collector.log.clone());
         self.spawn_task(&session, log, Some(collector), held);
@@ -220,7 +234,7 @@ impl Drop for CallSlot {
 pub(crate) struct ReplyCollector {
     session: Arc<Session>,
     pub(crate) log: Arc<EventLog>,
-    pub(crate) batch: bool,
+    batch: bool,
     replies: Mutex<CollectedReplies>,
     held: AtomicUsize,
 }
@@ -233,10 +247,14 @@ struct CollectedReplies {
 }
 
 impl ReplyCollector {
-    pub(crate) fn new(session: &Arc<Session>, batch: bool) -> Arc<Self> {
-        let (session, log) = (session.clone(), session.open_stream());
+    /// Opens a stream with a collector for its replies. Its reader is attached before a call runs on, so that
+    /// back-pressure applies from the first message; none if the session has ended.
+    pub(crate) fn open(guard: &SessionGuard, batch: bool) -> (Arc<Self>, Option<StreamReader>) {
+        let session = guard.session().clone();
+        let log = session.open_stream();
+        let stream_reader = StreamReader::attach(guard.clone(), log.clone());
         let (replies, held) = (Mutex::default(), AtomicUsize::new(0));
-        Arc::new(ReplyCollector { session, log, batch, replies, held })
+        (Arc::new(ReplyCollector { session, log, batch, replies, held }), stream_reader)
     }
 
     /// Counts a batch of `length` bytes as held while one of its calls is in flight.

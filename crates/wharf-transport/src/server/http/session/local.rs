@@ -187,8 +187,7 @@ impl SessionKind for LocalSession {
     }
 
     fn one_event(&self, guard: &SessionGuard, reply: Vec<u8>) -> HttpResponse {
-        let collector = ReplyCollector::new(guard.session(), false);
-        let stream_reader = StreamReader::attach(guard.clone(), collector.log.clone());
+        let (collector, stream_reader) = ReplyCollector::open(guard, false);
         collector.add(reply, ReplyStatus { status: 200, refused: None });
         collector.release();
         stream_reader.map_or_else(not_found, post::stream)

@@ -29,7 +29,7 @@
 //!
 //!   In a cluster also, once a response has begun as a stream:
 //!
-//!      in memory --StreamReader::persist: EventWriter::open, EventLog::start_persisting--> persisted
+//!      in memory --EventLog::persist (EventWriter::open, then the task EventWriter::run)--> persisted
 //!         a persisted event is visible to readers only after EventWriter has stored it (EventLog::mark_stored)
 //!      persisted, read here --resumed in another process: EventLog::detach_for_store--> persisted, read from the store
 //! ```

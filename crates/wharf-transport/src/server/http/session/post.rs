@@ -82,16 +82,12 @@ impl PostContext {
                 false => self.guard.kind.one_event(&self.guard, reply),
             });
         }
-        let collector = self.collector(false);
-        collector.expect_reply(started.codec());
-        let following = self.follow(&collector);
-        started.spawn(collector, self.length);
-        EventualResponse::later(following)
+        let stream_reader = started.spawn_with_stream(&self.guard, self.length);
+        EventualResponse::later(follow(self.guard, self.form, stream_reader, false))
     }
 
     fn batch(self, members: Vec<Received>) -> EventualResponse<'static> {
-        let collector = self.collector(true);
-        let following = self.follow(&collector);
+        let (collector, stream_reader) = ReplyCollector::open(&self.guard, true);
         let mut due = false;
         for member in members {
             due |= self.batch_member(&collector, member);
@@ -102,7 +98,9 @@ impl PostContext {
         }
         collector.hold(self.length);
         collector.release();
-        EventualResponse::later(after(self.guard.listen_starting(), following))
+        let listen_started = self.guard.listen_starting();
+        let following = follow(self.guard, self.form, stream_reader, true);
+        EventualResponse::later(after(listen_started, following))
     }
 
     /// Handles one member of a batch. True if it has a reply.
@@ -150,7 +148,10 @@ impl PostContext {
             (Received::Cancel(id), Some(calls)) => calls.cancel(&id),
             (Received::Notify(mut request), _) => {
                 request.scope = self.scope.clone();
-                session.common.context.run_notification(request);
+                let common = &session.common;
+                common.context.run_notification(request, |handler| {
+                    common.tasks.upgrade().inspect(|tasks| drop(tasks.spawn(handler)));
+                });
             }
             (Received::Call(request, codec), _) => {
                 match session.common.context.service.change_version() {
@@ -170,10 +171,6 @@ impl PostContext {
         }
     }
 
-    fn collector(&self, batch: bool) -> Arc<ReplyCollector> {
-        ReplyCollector::new(self.guard.session(), batch)
-    }
-
     /// Sends a complete reply. If the session's subscription is being started, it waits for that: the reply may
     /// confirm a `resources/subscribe`.
     fn after_listen_start(&self, reply: HttpResponse) -> EventualResponse<'static> {
@@ -190,39 +187,35 @@ impl PostContext {
         }
         self.guard.kind.one_event(&self.guard, reply)
     }
+}
 
-    /// Returns the response of a call: JSON if the reply is the only message, else a stream of events.
-    fn follow(
-        &self,
-        collector: &ReplyCollector,
-    ) -> impl Future<Output = HttpResponse> + Send + use<> {
-        let (guard, form, log) = (self.guard.clone(), self.form, collector.log.clone());
-        let batch = collector.batch;
-        // Before the call runs on, so that back-pressure applies from its first message.
-        let stream_reader = StreamReader::attach(guard.clone(), log);
-        async move {
-            let Some(stream_reader) = stream_reader else { return not_found() };
-            match first(&stream_reader, form).await {
-                FirstEvent::Message => stored_stream(stream_reader, batch).await,
-                FirstEvent::Nothing if guard.is_ended() => not_found(),
-                FirstEvent::Nothing if form.is_reply_only() => response::status(202),
-                FirstEvent::Nothing => response::events(HttpBody::empty()),
-                FirstEvent::Reply(ReplyStatus { status, .. }) if !form.is_json_for(status) => {
-                    stored_stream(stream_reader, batch).await
-                }
-                FirstEvent::Reply(reply_status) => {
-                    let reply = stream_reader.into_reply();
-                    // The session ended just now and discarded the reply.
-                    if reply.is_empty() {
-                        return not_found();
-                    }
-                    let mut reply = response::json(reply_status.status, reply);
-                    if let Some(error) = reply_status.refused {
-                        response::explain(&mut reply, &error);
-                    }
-                    reply
-                }
+/// Returns the response of a call or batch: JSON if the reply is the only message, else a stream of events.
+async fn follow(
+    guard: SessionGuard,
+    form: ResponseForm,
+    stream_reader: Option<StreamReader>,
+    batch: bool,
+) -> HttpResponse {
+    let Some(stream_reader) = stream_reader else { return not_found() };
+    match first(&stream_reader, form).await {
+        FirstEvent::Message => stored_stream(stream_reader, batch).await,
+        FirstEvent::Nothing if guard.is_ended() => not_found(),
+        FirstEvent::Nothing if form.is_reply_only() => response::status(202),
+        FirstEvent::Nothing => response::events(HttpBody::empty()),
+        FirstEvent::Reply(ReplyStatus { status, .. }) if !form.is_json_for(status) => {
+            stored_stream(stream_reader, batch).await
+        }
+        FirstEvent::Reply(reply_status) => {
+            let reply = stream_reader.into_reply();
+            // The session ended just now and discarded the reply.
+            if reply.is_empty() {
+                return not_found();
             }
+            let mut reply = response::json(reply_status.status, reply);
+            if let Some(error) = reply_status.refused {
+                response::explain(&mut reply, &error);
+            }
+            reply
         }
     }
 }

@@ -50,15 +50,12 @@ impl StreamReader {
         self
     }
 
-    /// Opens the stream in the store, if several processes serve the session. Must complete before anything is
-    /// sent. On failure the calls of the stream are cancelled.
-    pub(crate) async fn persist(&self, batch: bool) -> Result<(), StoreUnavailable> {
-        let Some(writer) = self.log.writer() else { return Ok(()) };
-        let kept = writer.open(&self.log, batch).await;
-        if kept.is_err() {
-            writer.cancel_calls(&self.guard);
-        }
-        kept
+    /// Stores the stream, if several processes serve the session. Must complete before anything is sent.
+    pub(crate) fn persist(
+        &self,
+        batch: bool,
+    ) -> impl Future<Output = Result<(), StoreUnavailable>> {
+        self.log.persist(&self.guard, batch)
     }
 
     /// Adds the priming event: an event id without data, with which the client can resume before it has

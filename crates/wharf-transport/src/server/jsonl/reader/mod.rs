@@ -24,7 +24,7 @@ use crate::server::{
     call_driver::CallDriver,
     jsonl::{
         batch::BatchReplies,
-        call::{ConnectionState, LineCall},
+        call::{ConnectionState, LineCall, NotificationHandler},
         in_flight::{duplicate_id, overloaded},
         reader::partial_line::PartialLine,
         writer::{SharedWriter, write_queued},
@@ -275,7 +275,7 @@ impl<W: AsyncWrite + Unpin> LineReader<W> {
                 batch.hold(self.length);
                 // Notifications of the members are written before their replies.
                 self.flush().await;
-                drop(batch);
+                batch.release();
                 self.shared.output.wait_for_room().await;
             }
             received => self.handle_received(received, None).await,
@@ -294,7 +294,10 @@ impl<W: AsyncWrite + Unpin> LineReader<W> {
             }
             Received::Notify(mut request) => {
                 request.scope = self.scope.clone();
-                self.shared.context.run_notification(request);
+                let (shared, held) = (&self.shared, self.length);
+                shared.context.run_notification(request, |handler| {
+                    NotificationHandler::spawn(shared, held, handler);
+                });
             }
             // Batches cannot be nested.
             Received::Batch(_) | Received::Ignore => {}
@@ -341,7 +344,7 @@ impl<W: AsyncWrite + Unpin> LineReader<W> {
     /// Spawns a pending call as a task. Its output in `out` begins at `before`.
     async fn spawn(&mut self, call: LineCall, before: usize, held: usize) {
         // Output so far is written before later output of the task.
-        if self.out.len() > before || call.is_listen() {
+        if self.out.len() > before || call.is_subscription() {
             self.flush().await;
         }
         // Calls of a disconnected client do not start: started all at once, they could produce much output.

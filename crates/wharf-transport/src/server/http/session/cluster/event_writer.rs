@@ -64,12 +64,8 @@ impl EventWriter {
         lock(&self.calls).push(id);
     }
 
-    /// Opens the stream in the store. Nothing may be sent before this succeeds.
-    pub(crate) async fn open(
-        &self,
-        log: &Arc<EventLog>,
-        batch: bool,
-    ) -> Result<(), StoreUnavailable> {
+    /// Opens the stream in the store.
+    pub(crate) async fn open(&self, batch: bool) -> Result<(), StoreUnavailable> {
         self.reply_ids.get_or_init(|| {
             let calls = lock(&self.calls);
             let ids: Vec<_> = calls.iter().map(CallId::as_json).collect();
@@ -77,7 +73,6 @@ impl EventWriter {
         });
         let newest = self.append(EventKind::Open, 0, b"").await?;
         *lock(&self.newest) = newest;
-        log.start_persisting();
         Ok(())
     }
 

@@ -19,7 +19,7 @@ use crate::server::http::session::{
         record::{SessionRecord, SessionStoreError},
         sessions::SharedSession,
     },
-    live_session::SessionGuard,
+    live_session::Session,
     table::SessionManager,
 };
 
@@ -34,11 +34,11 @@ const RENEW_INTERVAL: Duration = POLL_INTERVAL.saturating_mul(3);
 /// Number of mails in one read.
 const READ_BATCH_SIZE: usize = 64;
 
-impl SessionManager<SharedSession> {
+impl SessionRecord {
     /// Forwards responses and cancellations that concern other processes. Leaves everything else in `received`.
-    pub(crate) async fn forward(
-        guard: &SessionGuard,
-        shared_record: &SessionRecord,
+    pub(super) async fn forward(
+        &self,
+        session: &Session,
         received: &mut Received,
     ) -> Result<(), StoreUnavailable> {
         let members = match received {
@@ -48,26 +48,28 @@ impl SessionManager<SharedSession> {
         for one in members {
             match one {
                 Received::Answer(number, _) => {
-                    if let Some(node) = shared_record.cluster.request_owner(*number) {
+                    if let Some(node) = self.cluster.request_owner(*number) {
                         // The client chose the number, and mail for a dead process would only fill the store.
-                        if !shared_record.cluster.is_gone(node).await {
-                            let mail = encode_response(guard, shared_record, one);
-                            send_mail(&shared_record.cluster, &[node], mail).await?;
+                        if !self.cluster.is_gone(node).await {
+                            let mail = encode_response(session, self, one);
+                            send_mail(&self.cluster, &[node], mail).await?;
                         }
                         *one = Received::Ignore;
                     }
                 }
                 Received::Cancel(id)
-                    if !guard.calls_if_any().is_some_and(|calls| calls.contains_id(id)) =>
+                    if !session.calls_if_any().is_some_and(|calls| calls.contains_id(id)) =>
                 {
-                    cancel_elsewhere(shared_record, id).await?;
+                    cancel_elsewhere(self, id).await?;
                 }
                 _ => {}
             }
         }
         Ok(())
     }
+}
 
+impl SessionManager<SharedSession> {
     /// Receives and dispatches the messages of the cluster's bus.
     pub(crate) async fn receive_bus(
         sessions: Weak<Self>,
@@ -181,7 +183,7 @@ fn refresh_in_use(cluster: &Arc<Cluster>, mut sessions: Vec<SharedSession>) {
     }
     cluster.spawn(async move {
         for session in sessions {
-            match session.record.refresh_or_mark_stale(&session).await {
+            match session.record.refresh_if_stale(&session).await {
                 Err(SessionStoreError::Gone) => session.end(),
                 _ => session.record.wake_readers(),
             }
@@ -243,11 +245,7 @@ async fn renew(cluster: &Cluster, name: &str, seen: u64) -> u64 {
 }
 
 /// Encodes a client response as the client would send it, or an error in its place if it is too long.
-fn encode_response(
-    guard: &SessionGuard,
-    shared_record: &SessionRecord,
-    answer: &Received,
-) -> Vec<u8> {
+fn encode_response(session: &Session, shared_record: &SessionRecord, answer: &Received) -> Vec<u8> {
     let mut mail = format!("{} ", shared_record.key).into_bytes();
     let start = mail.len();
     match answer {
@@ -255,7 +253,7 @@ fn encode_response(
             format!(r#"{{"jsonrpc":"2.0","id":{number},"result":{result}}}"#).as_bytes(),
         ),
         Received::Answer(number, Err(error)) => {
-            guard.connection().fail(&number.to_string(), error, &mut mail);
+            session.connection().fail(&number.to_string(), error, &mut mail);
         }
         _ => {}
     }
@@ -264,7 +262,7 @@ fn encode_response(
         let error = Error::new(ErrorKind::InvalidRequest).with_message(
             "The client's response is too long to be forwarded to the process that sent the request",
         );
-        guard.connection().fail(&number.to_string(), &error, &mut mail);
+        session.connection().fail(&number.to_string(), &error, &mut mail);
     }
     mail
 }

@@ -105,12 +105,21 @@ impl SessionRecord {
         format!("{}.{number}", self.key)
     }
 
-    pub(crate) fn mark_used(&self) {
-        self.used.store(true, Ordering::Release);
+    /// Prepares the session for a request: applies what other processes changed, and what the request's principal
+    /// may see.
+    pub(crate) async fn prepare(
+        &self,
+        session: &Session,
+        scope: &RequestExtensions,
+    ) -> Result<(), SessionStoreError> {
+        self.mark_used();
+        self.refresh_if_stale(session).await?;
+        session.set_principal(scope);
+        Ok(())
     }
 
-    pub(crate) fn is_stale(&self) -> bool {
-        self.stale.load(Ordering::Acquire)
+    pub(crate) fn mark_used(&self) {
+        self.used.store(true, Ordering::Release);
     }
 
     /// Marks the record as possibly changed by another process.
@@ -127,16 +136,15 @@ impl SessionRecord {
         is_new
     }
 
-    /// Loads the record now, or marks it stale so that the next use loads it.
-    pub(crate) async fn refresh_or_mark_stale(
+    /// Loads the record and applies it to the session, if another process may have changed it.
+    pub(crate) async fn refresh_if_stale(
         &self,
         session: &Session,
     ) -> Result<(), SessionStoreError> {
-        let seen = self.refresh(session).await;
-        if seen.is_err() {
-            self.mark_stale();
+        match self.stale.load(Ordering::Acquire) {
+            true => self.refresh(session).await,
+            false => Ok(()),
         }
-        seen
     }
 
     /// Loads the record and applies it to the session.
@@ -160,8 +168,23 @@ impl SessionRecord {
         Ok(())
     }
 
-    /// Decodes a message. The changes it makes to the session are stored before they take effect.
+    /// Handles a posted message up to its decoded form: prepares the session, decodes the message, and forwards the
+    /// parts that concern other processes.
     pub(crate) async fn receive(
+        &self,
+        session: &Session,
+        scope: &RequestExtensions,
+        message: Bytes,
+        heads: &McpHeaders<'_>,
+    ) -> Result<Received, SessionStoreError> {
+        self.prepare(session, scope).await?;
+        let mut received = self.decode(session, message, heads).await?;
+        self.forward(session, &mut received).await?;
+        Ok(received)
+    }
+
+    /// Decodes a message. The changes it makes to the session are stored before they take effect.
+    async fn decode(
         &self,
         session: &Session,
         message: Bytes,

@@ -209,38 +209,47 @@ impl SharedSessions {
         parsed: &RequestHeaders<'_>,
         scope: &RequestExtensions,
     ) -> SessionResult<SharedGuard> {
-        self.join_cluster();
         let name = required_session_id(parsed)?;
         if name.len() != 32 {
             return Err(Box::new(not_found()));
         }
         let id = digest(name);
-        let shared = self.load(id, scope).await.map_err(error_response)?;
-        let SharedGuard { guard, record } = &shared;
-        if !guard.is_established() {
+        let shared = match self.find_local(&id, scope) {
+            Some(found) => found,
+            None => self.load(id, scope).await,
+        };
+        let shared = shared.map_err(error_response)?;
+        if !shared.guard.is_established() {
             // Also if it was evicted here just now: the store has it still.
             let full = |_| find_error_response(FindError::TableFull);
-            self.table.establish(&id, guard).map_err(full)?;
+            self.table.establish(&id, &shared.guard).map_err(full)?;
         }
-        record.mark_used();
-        guard.set_principal(scope);
         Ok(shared)
     }
 
+    /// Finds a session in this process. None if it has to be loaded.
+    fn find_local(
+        &self,
+        id: &[u8; 32],
+        scope: &RequestExtensions,
+    ) -> Option<Result<SharedGuard, SessionStoreError>> {
+        let (SharedSession { record, .. }, guard, idle) = self.table.find_local(id)?;
+        if !guard.belongs_to(scope) {
+            return Some(Err(SessionStoreError::Gone));
+        }
+        if idle {
+            record.mark_stale();
+        }
+        Some(Ok(SharedGuard { guard, record }))
+    }
+
+    /// Loads a session from the store.
     async fn load(
         &self,
         id: [u8; 32],
         scope: &RequestExtensions,
     ) -> Result<SharedGuard, SessionStoreError> {
-        if let Some((SharedSession { record, .. }, guard, idle)) = self.table.find_local(&id) {
-            if !guard.belongs_to(scope) {
-                return Err(SessionStoreError::Gone);
-            }
-            if idle || record.is_stale() {
-                self.remove_if_gone(&record, record.refresh_or_mark_stale(&guard).await)?;
-            }
-            return Ok(SharedGuard { guard, record });
-        }
+        self.join_cluster();
         let cluster = &self.cluster;
         let record = cluster.store_call(cluster.stores.sessions.load(&hex(&id))).await?;
         let caller = live_session::principal(scope);
@@ -259,17 +268,12 @@ impl SharedSessions {
         }
     }
 
-    /// Removes a session that another process has ended.
-    fn remove_if_gone<T>(
-        &self,
-        record: &SessionRecord,
-        loaded: Result<T, SessionStoreError>,
-    ) -> Result<T, SessionStoreError> {
-        loaded.inspect_err(|error| {
-            if *error == SessionStoreError::Gone {
-                self.table.remove_ended(&record.key);
-            }
-        })
+    /// Returns the response for a session that cannot be used. Removes one that another process has ended.
+    fn refuse(&self, record: &SessionRecord, error: SessionStoreError) -> Box<HttpResponse> {
+        if error == SessionStoreError::Gone {
+            self.table.remove_ended(&record.key);
+        }
+        error_response(error)
     }
 
     /// Handles a message posted to a session.
@@ -281,10 +285,8 @@ impl SharedSessions {
     ) -> SessionResult<EventualResponse<'static>> {
         let SharedGuard { guard, record } = self.find(parsed, &scope).await?;
         let (form, length) = (ResponseForm::in_session(parsed.accept), message.len());
-        let received = record.receive(&guard, message, &parsed.message).await;
-        let mut received = self.remove_if_gone(&record, received).map_err(error_response)?;
-        let forwarded = SessionManager::forward(&guard, &record, &mut received).await;
-        forwarded.map_err(|unavailable| error_response(unavailable.into()))?;
+        let received = record.receive(&guard, &scope, message, &parsed.message).await;
+        let received = received.map_err(|error| self.refuse(&record, error))?;
         Ok(PostContext { guard, scope, form, length }.handle(received))
     }
 
@@ -297,6 +299,12 @@ impl SharedSessions {
         check_version(parsed, &self.table.common.context.wire)?;
         let shared = self.find(parsed, &scope).await?;
         let SharedGuard { guard, record } = &shared;
+        let refuse = |error| self.refuse(record, error);
+        if parsed.last_event == HeaderField::Absent {
+            // Subscriptions that another process stored just now apply to the session's stream.
+            record.refresh(guard).await.map_err(refuse)?;
+        }
+        record.prepare(guard, &scope).await.map_err(refuse)?;
         let (stream, after) = match parsed.last_event {
             HeaderField::Absent => (SESSION_STREAM, None),
             last => {
@@ -311,10 +319,6 @@ impl SharedSessions {
             let reader = record.register_reader(stream, true).await;
             let reader = reader.map_err(|unavailable| error_response(unavailable.into()))?;
             return Ok(post::events(stream_reader.with_registration(reader)));
-        }
-        if stream == SESSION_STREAM {
-            // Applies subscriptions that another process stored just now.
-            self.remove_if_gone(record, record.refresh(guard).await).map_err(error_response)?;
         }
         let stored = StoredStreamReader::open(shared, stream, after, scope).await;
         match stored.map_err(|unavailable| error_response(unavailable.into()))? {

@@ -2,8 +2,14 @@
 
 use std::sync::Arc;
 
-use crate::server::http::session::cluster::event_writer::EventWriter;
-use crate::server::http::session::event_log::{EVENT_OVERHEAD_BYTES, EventLog, LogState, wake};
+use crate::server::http::{
+    cluster::StoreUnavailable,
+    session::{
+        cluster::event_writer::EventWriter,
+        event_log::{EVENT_OVERHEAD_BYTES, EventLog, LogState, wake},
+        live_session::Session,
+    },
+};
 
 /// Progress of a stream in the store.
 #[derive(Default)]
@@ -34,8 +40,18 @@ impl EventLog {
         self.writer.as_deref()
     }
 
-    /// Starts to store the stream. From now on, readers see only stored events.
-    pub(crate) fn start_persisting(self: &Arc<Self>) {
+    /// Opens the stream in the store, then starts the task that stores its events: from then on, readers see only
+    /// stored events. Nothing may be sent before this succeeds. On failure the calls of the stream are cancelled.
+    pub(crate) async fn persist(
+        self: &Arc<Self>,
+        session: &Session,
+        batch: bool,
+    ) -> Result<(), StoreUnavailable> {
+        let Some(writer) = self.writer() else { return Ok(()) };
+        if let Err(unavailable) = writer.open(batch).await {
+            writer.cancel_calls(session);
+            return Err(unavailable);
+        }
         let mut state = self.lock();
         let (unstored_bytes, active) = (state.bytes, true);
         let newest = state.newest;
@@ -44,9 +60,8 @@ impl EventLog {
         state.persist_state =
             Some(PersistState { stored, unstored_bytes, active, ..PersistState::default() });
         drop(state);
-        if let Some(writer) = self.writer() {
-            writer.run(self.clone());
-        }
+        writer.run(self.clone());
+        Ok(())
     }
 
     /// Stores pending events, unless a task already does.
