@@ -2,7 +2,9 @@
 //! stores.
 
 use std::{
-    env, fmt,
+    env,
+    env::VarError,
+    fmt, io,
     path::Path,
     str::FromStr,
     sync::{Arc, OnceLock},
@@ -141,9 +143,9 @@ impl KeyRing {
             (None, None) => Ok(KeyRing::random()),
             (Some(_), None) => KeyRing::from_env(KEY_VARIABLE),
             (None, Some(path)) => KeyRing::from_file(path),
-            (Some(_), Some(_)) => {
-                Err(KeyError(format!("{KEY_VARIABLE} and {FILE_VARIABLE} are both set: unset one")))
-            }
+            (Some(_), Some(_)) => Err(KeyError::new(format!(
+                "{KEY_VARIABLE} and {FILE_VARIABLE} are both set: unset one"
+            ))),
         }
     }
 
@@ -152,8 +154,12 @@ impl KeyRing {
     /// # Errors
     /// If the variable is not set, or one of the keys is not 32 bytes in hex or base64.
     pub fn from_env(name: &str) -> Result<Self, KeyError> {
-        let text = env::var(name).map_err(|error| KeyError(format!("{name}: {error}")))?;
-        text.parse().map_err(|error| KeyError(format!("{name}: {error}")))
+        let text = env::var(name).map_err(|error| match error {
+            VarError::NotPresent => KeyError::new(format!("{name}: the variable is not set")),
+            // The error would quote the value.
+            VarError::NotUnicode(_) => KeyError::new(format!("{name}: the value is not UTF-8")),
+        })?;
+        text.parse().map_err(|error| KeyError::new(format!("{name}: {error}")))
     }
 
     /// Reads the keys in a file, separated by commas or white space.
@@ -163,8 +169,11 @@ impl KeyRing {
     /// [`read_private`](crate::read_private)), or one of the keys is not 32 bytes in hex or base64.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self, KeyError> {
         let name = path.as_ref().display();
-        let text = read_private(&path).map_err(|error| KeyError(format!("{name}: {error}")))?;
-        text.parse().map_err(|error| KeyError(format!("{name}: {error}")))
+        let text = read_private(&path).map_err(|error| KeyError {
+            message: format!("{name}: {error}"),
+            source: Some(Arc::new(error)),
+        })?;
+        text.parse().map_err(|error| KeyError::new(format!("{name}: {error}")))
     }
 }
 
@@ -179,7 +188,7 @@ impl FromStr for KeyRing {
             .map(|(index, key)| read_key(index + 1, key))
             .collect::<Result<Vec<_>, KeyError>>()?;
         if keys.is_empty() {
-            return Err(KeyError("no key found: create one with `openssl rand -base64 32`".into()));
+            return Err(KeyError::new("no key found: create one with `openssl rand -base64 32`"));
         }
         Ok(KeyRing { keys: keys.into(), given: true })
     }
@@ -237,16 +246,37 @@ impl fmt::Debug for KeyRing {
 }
 
 /// Error of reading keys. It never contains a key.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeyError(String);
+#[derive(Clone, Debug)]
+pub struct KeyError {
+    message: String,
+    /// Error of the file.
+    source: Option<Arc<io::Error>>,
+}
 
-impl fmt::Display for KeyError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+impl KeyError {
+    fn new(message: impl Into<String>) -> Self {
+        KeyError { message: message.into(), source: None }
     }
 }
 
-impl std::error::Error for KeyError {}
+/// Compares the message: the source is ignored.
+impl PartialEq for KeyError {
+    fn eq(&self, other: &Self) -> bool {
+        self.message == other.message
+    }
+}
+
+impl fmt::Display for KeyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for KeyError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_deref().map(|source| source as _)
+    }
+}
 
 /// Creates a random, unguessable id.
 pub(crate) fn random_name() -> Result<String, Error> {
@@ -289,9 +319,10 @@ fn authenticated(head: &[u8], context: &[u8]) -> Vec<u8> {
 fn read_key(number: usize, text: &str) -> Result<KeyBytes, KeyError> {
     let hex = text.len() == 2 * KEY_BYTES && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     let bytes = if hex { from_hex(text) } else { from_base64(text) };
-    let bytes = bytes.ok_or_else(|| KeyError(format!("key {number} is neither hex nor base64")))?;
+    let bytes =
+        bytes.ok_or_else(|| KeyError::new(format!("key {number} is neither hex nor base64")))?;
     let key: [u8; KEY_BYTES] = bytes.as_slice().try_into().map_err(|_| {
-        KeyError(format!("key {number} has {} bytes instead of {KEY_BYTES}", bytes.len()))
+        KeyError::new(format!("key {number} has {} bytes instead of {KEY_BYTES}", bytes.len()))
     })?;
     Ok(KeyBytes::new(key))
 }
@@ -348,9 +379,14 @@ mod tests {
         assert_eq!(error("c2VjcmV0"), "key 1 has 6 bytes instead of 32");
         assert_eq!(error(&format!("{A},!!secret!!")), "key 2 is neither hex nor base64");
         assert!(
-            KeyRing::from_env("WHARF_NO_SUCH_KEY").unwrap_err().0.contains("WHARF_NO_SUCH_KEY")
+            KeyRing::from_env("WHARF_NO_SUCH_KEY")
+                .unwrap_err()
+                .message
+                .contains("WHARF_NO_SUCH_KEY")
         );
-        assert!(KeyRing::from_file("/no/such/file").unwrap_err().0.contains("/no/such/file"));
+        let unread = KeyRing::from_file("/no/such/file").unwrap_err();
+        assert!(unread.message.contains("/no/such/file"));
+        assert!(std::error::Error::source(&unread).is_some());
         assert_eq!(format!("{:?}", ring(A)), "KeyRing { keys: 1, .. }");
     }
 

@@ -70,6 +70,8 @@ pub struct ClientBuilder {
     revision_cache: Arc<RevisionCache>,
     observers: Observers,
     pub(super) connector: HostConnector,
+    /// Option that was set and is for URLs alone.
+    pub(super) url_option: Option<&'static str>,
     /// Client certificate for the server's origin.
     #[cfg(feature = "tls")]
     pub(super) identity: Option<wharf_connect::TlsIdentity>,
@@ -95,6 +97,7 @@ impl ClientBuilder {
             revision_cache: REVISION_CACHE.clone(),
             observers: Observers::default(),
             connector: HostConnector::new(),
+            url_option: None,
             #[cfg(feature = "tls")]
             identity: None,
             #[cfg(feature = "auth")]
@@ -281,6 +284,7 @@ impl ClientBuilder {
                   authenticate the caller themselves",
             ));
         }
+        self.check_url_option(&target)?;
         let server = match &target {
             Target::Url(url) => Some(masked_url(url).to_string()),
             _ => None,

@@ -19,12 +19,12 @@ pub(crate) fn read(path: &Path) -> Result<Option<String>, TokenFileError> {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(_) if is_symlink(path) => return Err(symlink_error(path)),
-        Err(error) => return Err(TokenFileError::at(path, &error)),
+        Err(error) => return Err(TokenFileError::io(path, error)),
     };
     check_permissions(&file, path)?;
     let mut text = String::new();
     let read = file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text);
-    read.map_err(|error| TokenFileError::at(path, &error))?;
+    read.map_err(|error| TokenFileError::io(path, error))?;
     if text.len() as u64 > MAX_FILE_BYTES {
         return Err(TokenFileError::at(path, &"it is too large for a token file: move it away"));
     }
@@ -49,7 +49,7 @@ pub(crate) fn write(path: &Path, text: &str) -> Result<(), TokenFileError> {
     let written = write_new(&sibling_path, text).and_then(|()| fs::rename(&sibling_path, path));
     written.map_err(|error| {
         let _ = fs::remove_file(&sibling_path);
-        TokenFileError::at(path, &error)
+        TokenFileError::io(path, error)
     })
 }
 
@@ -63,7 +63,7 @@ fn write_new(path: &Path, text: &str) -> io::Result<()> {
 pub(crate) fn remove(path: &Path) -> Result<(), TokenFileError> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(TokenFileError::at(path, &error))
+            Err(TokenFileError::io(path, error))
         }
         _ => Ok(()),
     }
@@ -81,7 +81,7 @@ pub(crate) fn lock(path: &Path, name: &str, timeout: Duration) -> Result<FileLoc
     let opened = options().write(true).create(true).truncate(false).open(&path);
     let file = opened.map_err(|error| match is_symlink(&path) {
         true => symlink_error(&path),
-        false => TokenFileError::at(&path, &error),
+        false => TokenFileError::io(&path, error),
     })?;
     check_permissions(&file, &path)?;
     let deadline = Instant::now() + timeout;
@@ -97,7 +97,7 @@ pub(crate) fn lock(path: &Path, name: &str, timeout: Duration) -> Result<FileLoc
                     &"another process has held the lock for too long",
                 ));
             }
-            Err(TryLockError::Error(error)) => return Err(TokenFileError::at(&path, &error)),
+            Err(TryLockError::Error(error)) => return Err(TokenFileError::io(&path, error)),
         }
     }
 }
@@ -124,8 +124,8 @@ pub(crate) fn make_folder(path: &Path) -> Result<(), TokenFileError> {
     use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
     let folder = folder(path);
     let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
-    made.map_err(|error| TokenFileError::at(folder, &error))?;
-    let metadata = fs::metadata(folder).map_err(|error| TokenFileError::at(folder, &error))?;
+    made.map_err(|error| TokenFileError::io(folder, error))?;
+    let metadata = fs::metadata(folder).map_err(|error| TokenFileError::io(folder, error))?;
     if metadata.uid() != rustix::process::geteuid().as_raw() {
         return Err(TokenFileError::at(folder, &"it belongs to another user"));
     }
@@ -140,7 +140,7 @@ pub(crate) fn make_folder(path: &Path) -> Result<(), TokenFileError> {
 #[cfg(not(unix))]
 pub(crate) fn make_folder(path: &Path) -> Result<(), TokenFileError> {
     let folder = folder(path);
-    fs::create_dir_all(folder).map_err(|error| TokenFileError::at(folder, &error))
+    fs::create_dir_all(folder).map_err(|error| TokenFileError::io(folder, error))
 }
 
 fn folder(path: &Path) -> &Path {
@@ -166,7 +166,7 @@ fn options() -> OpenOptions {
 #[cfg(unix)]
 fn check_permissions(file: &File, path: &Path) -> Result<(), TokenFileError> {
     use std::os::unix::fs::MetadataExt as _;
-    let metadata = file.metadata().map_err(|error| TokenFileError::at(path, &error))?;
+    let metadata = file.metadata().map_err(|error| TokenFileError::io(path, error))?;
     if !metadata.is_file() {
         return Err(TokenFileError::at(path, &"it is not a regular file: remove it"));
     }
@@ -185,7 +185,7 @@ fn check_permissions(file: &File, path: &Path) -> Result<(), TokenFileError> {
 
 #[cfg(not(unix))]
 fn check_permissions(file: &File, path: &Path) -> Result<(), TokenFileError> {
-    let metadata = file.metadata().map_err(|error| TokenFileError::at(path, &error))?;
+    let metadata = file.metadata().map_err(|error| TokenFileError::io(path, error))?;
     if metadata.is_file() {
         Ok(())
     } else {

@@ -5,6 +5,7 @@ mod proxy;
 mod sharing;
 #[cfg(feature = "redis-tls")]
 mod tls;
+mod tunnel;
 
 use std::time::Duration;
 

@@ -16,8 +16,9 @@ mod spelling;
 
 use std::{
     fmt, fs,
-    io::Read as _,
+    io::{self, Read as _},
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use serde_json::Value;
@@ -60,14 +61,15 @@ impl Config {
         let path = path.as_ref();
         let fail = |problem: String| ConfigError::new(path, problem);
         // A project may contain a link to a device, which is endless.
-        let is_file = fs::metadata(path).map_err(|error| fail(error.to_string()))?.is_file();
+        let unreadable = |error: io::Error| fail(error.to_string()).because(error);
+        let is_file = fs::metadata(path).map_err(unreadable)?.is_file();
         if !is_file {
             return Err(fail("it is not a regular file".into()));
         }
-        let file = fs::File::open(path).map_err(|error| fail(error.to_string()))?;
+        let file = fs::File::open(path).map_err(unreadable)?;
         let mut text = String::new();
         let read = file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text);
-        read.map_err(|error| fail(error.to_string()))?;
+        read.map_err(unreadable)?;
         if text.len() as u64 > MAX_FILE_BYTES {
             return Err(fail(format!("it is longer than {} MiB", MAX_FILE_BYTES >> 20)));
         }
@@ -84,7 +86,7 @@ impl Config {
         // Editors on Windows write a byte order mark, which is not JSON.
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let json: Value = jsonc_parser::parse_to_serde_value(text, &Default::default())
-            .map_err(|error| fail(format!("it is not valid JSON: {error}")))?;
+            .map_err(|error| fail(format!("it is not valid JSON: {error}")).because(error))?;
         let tables = servers(&json, path);
         let problems = spelling::problems_of_file(&json);
         if tables.is_empty() {
@@ -210,6 +212,7 @@ pub struct ConfigError {
     /// Existing names.
     pub known: Vec<String>,
     names_no_servers: bool,
+    source: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
 
 impl ConfigError {
@@ -218,7 +221,12 @@ impl ConfigError {
     }
 
     fn with_message(problem: String) -> Self {
-        ConfigError { problem, known: Vec::new(), names_no_servers: false }
+        ConfigError { problem, known: Vec::new(), names_no_servers: false, source: None }
+    }
+
+    /// Sets the error of the file or of the parser.
+    fn because(self, source: impl std::error::Error + Send + Sync + 'static) -> Self {
+        ConfigError { source: Some(Arc::new(source)), ..self }
     }
 
     /// True if the file is valid but names no servers.
@@ -259,7 +267,11 @@ impl fmt::Display for ConfigError {
     }
 }
 
-impl std::error::Error for ConfigError {}
+impl std::error::Error for ConfigError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_deref().map(|source| source as _)
+    }
+}
 
 #[cfg(test)]
 #[path = "tests.rs"]

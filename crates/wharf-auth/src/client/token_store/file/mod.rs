@@ -5,7 +5,7 @@
 pub(crate) mod tests;
 
 use std::{
-    env, fmt,
+    env, fmt, io,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -306,16 +306,29 @@ impl TokenStore for FileTokenStore {
 
 /// Error of the token file, with the remedy.
 #[derive(Debug)]
-pub(crate) struct TokenFileError(String);
+pub(crate) struct TokenFileError {
+    message: String,
+    /// Error of the operating system.
+    source: Option<io::Error>,
+}
 
 impl TokenFileError {
     pub(crate) fn at(path: &Path, what: &dyn fmt::Display) -> Self {
-        TokenFileError(format!("{}: {what}", path.display()))
+        TokenFileError { message: format!("{}: {what}", path.display()), source: None }
+    }
+
+    pub(crate) fn io(path: &Path, error: io::Error) -> Self {
+        let problem = TokenFileError::at(path, &error);
+        TokenFileError { source: Some(error), ..problem }
     }
 }
 
 impl From<TokenFileError> for Error {
-    fn from(problem: TokenFileError) -> Self {
-        Error::new(ErrorKind::AuthenticationFailed).with_message(problem.0)
+    fn from(TokenFileError { message, source }: TokenFileError) -> Self {
+        let error = Error::new(ErrorKind::AuthenticationFailed).with_message(message);
+        match source {
+            Some(source) => error.with_source(source),
+            None => error,
+        }
     }
 }

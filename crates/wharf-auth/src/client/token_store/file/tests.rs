@@ -83,7 +83,7 @@ async fn one_renewal_at_a_time() {
     let at_once = || {
         crate::client::token_store::owner_only_file::lock(&folder.file(), "renewal", Duration::ZERO)
     };
-    assert!(at_once().unwrap_err().0.contains("another process"));
+    assert!(at_once().unwrap_err().message.contains("another process"));
     // The store can be read and written meanwhile.
     token_store.save(&Login::new(key.clone())).await.unwrap();
     drop(lock);
@@ -120,7 +120,7 @@ fn a_foreign_file_is_not_overwritten() {
         token_store.get(SERVER, ISSUER).unwrap_err(),
         token_store.put(SERVER, ISSUER, json!(1)).unwrap_err(),
     ] {
-        assert!(problem.0.contains("move it away") && !problem.0.contains("hunter2"));
+        assert!(problem.message.contains("move it away") && !problem.message.contains("hunter2"));
     }
     assert_eq!(fs::read_to_string(folder.file()).unwrap(), "hunter2");
 }
@@ -165,14 +165,14 @@ mod unix {
         }
         for loose in [0o640, 0o604, 0o660, 0o644] {
             set_mode(&folder.file(), loose);
-            let problem = token_store.get(SERVER, ISSUER).unwrap_err().0;
+            let problem = token_store.get(SERVER, ISSUER).unwrap_err().message;
             assert!(problem.contains("chmod 600"), "{problem}");
             assert!(token_store.put(SERVER, ISSUER, json!(2)).is_err());
         }
         set_mode(&folder.file(), 0o600);
         assert_eq!(token_store.get(SERVER, ISSUER).unwrap(), Some(json!(1)));
         set_mode(&state, 0o777);
-        let problem = token_store.put(SERVER, ISSUER, json!(2)).unwrap_err().0;
+        let problem = token_store.put(SERVER, ISSUER, json!(2)).unwrap_err().message;
         assert!(problem.contains("chmod 700"), "{problem}");
     }
 
@@ -184,8 +184,8 @@ mod unix {
         let elsewhere = folder.0.join("elsewhere.json");
         fs::rename(folder.file(), &elsewhere).unwrap();
         symlink(&elsewhere, folder.file()).unwrap();
-        assert!(token_store.get(SERVER, ISSUER).unwrap_err().0.contains("link"));
-        assert!(token_store.put(SERVER, ISSUER, json!(2)).unwrap_err().0.contains("link"));
+        assert!(token_store.get(SERVER, ISSUER).unwrap_err().message.contains("link"));
+        assert!(token_store.put(SERVER, ISSUER, json!(2)).unwrap_err().message.contains("link"));
         assert!(fs::symlink_metadata(folder.file()).unwrap().is_symlink());
         fs::remove_file(folder.file()).unwrap();
         let made = std::process::Command::new("mkfifo").arg("-m600").arg(folder.file()).status();
@@ -195,7 +195,7 @@ mod unix {
         let lock = folder.file().with_file_name("logins.json.lock");
         fs::remove_file(&lock).unwrap();
         symlink(&elsewhere, &lock).unwrap();
-        assert!(token_store.put(SERVER, ISSUER, json!(2)).unwrap_err().0.contains("link"));
+        assert!(token_store.put(SERVER, ISSUER, json!(2)).unwrap_err().message.contains("link"));
     }
 
     /// A keychain program that stores a key in a file, and logs its arguments.
@@ -231,12 +231,12 @@ mod unix {
         assert_eq!(lines, [stored.as_str(), lines[1], lines[1]]);
         // Without the keychain, reading fails with the reason; removing needs no key.
         let shut = FileTokenStore::at(folder.file());
-        assert!(shut.get(SERVER, ISSUER).unwrap_err().0.contains("keychain"));
+        assert!(shut.get(SERVER, ISSUER).unwrap_err().message.contains("keychain"));
         fs::rename(folder.0.join("key"), folder.0.join("lost")).unwrap();
         let locked =
             FileTokenStore::at(folder.file()).keychain(token_store.keychain.clone().unwrap());
-        assert!(locked.put(SERVER, ISSUER, json!(1)).unwrap_err().0.contains("unlock"));
-        assert!(locked.get(SERVER, ISSUER).unwrap_err().0.contains("unlock"));
+        assert!(locked.put(SERVER, ISSUER, json!(1)).unwrap_err().message.contains("unlock"));
+        assert!(locked.get(SERVER, ISSUER).unwrap_err().message.contains("unlock"));
         fs::rename(folder.0.join("lost"), folder.0.join("key")).unwrap();
         assert!(locked.remove_entry(SERVER, ISSUER).unwrap());
         assert!(!folder.0.join("key").exists() && !folder.file().exists());
