@@ -208,8 +208,8 @@ impl HostConnector {
             return Ok((self.connect_proxy(proxy, deadline).await?, true));
         }
         if self.addresses.is_unrestricted() {
-            let stream = self.tunnel(proxy, &origin.authority(), deadline, deadline).await?;
-            return Ok((stream, false));
+            let stream = self.connect_proxy(proxy, deadline).await?;
+            return Ok((tunnel_to(&origin.authority(), stream, proxy, deadline).await?, false));
         }
         // SSRF protection: the proxy gets a checked address and no name, which it would resolve again.
         let resolving = self.checked_addresses(origin);
@@ -217,10 +217,11 @@ impl HostConnector {
         let mut problem = None;
         let most = found.len().min(MAX_PROXIED_ADDRESSES);
         for (index, address) in found.iter().take(most).enumerate() {
+            let stream = self.connect_proxy(proxy, deadline).await?;
             // Each address has an equal part of the time that is left.
             let now = Instant::now();
             let share = deadline.saturating_duration_since(now) / (most - index) as u32;
-            match self.tunnel(proxy, &address.to_string(), now + share, deadline).await {
+            match tunnel_to(&address.to_string(), stream, proxy, now + share).await {
                 Ok(stream) => return Ok((stream, false)),
                 // The next attempt would fail the same way, and proxies lock users out.
                 Err(error) if error.kind() == ConnectionErrorKind::ProxyAuthentication => {
@@ -230,20 +231,6 @@ impl HostConnector {
             }
         }
         Err(problem.unwrap_or_else(|| self.late(origin)))
-    }
-
-    /// Connects to a proxy before `deadline`, and tunnels to `authority` before `answer`.
-    async fn tunnel(
-        &self,
-        proxy: &ProxyServer,
-        authority: &str,
-        answer: Instant,
-        deadline: Instant,
-    ) -> Result<StreamLayer, ConnectionError> {
-        let mut stream = self.connect_proxy(proxy, deadline).await?;
-        let late = || late_proxy(proxy, &format!("connect to {authority}"));
-        until(answer, tunnel::open(&mut stream, proxy, authority), late).await?;
-        Ok(stream)
     }
 
     /// Connects to a proxy. The user named it, so the address policy does not apply.
@@ -349,6 +336,18 @@ async fn until<T>(
     late: impl FnOnce() -> ConnectionError,
 ) -> Result<T, ConnectionError> {
     timeout_at(deadline, step).await.unwrap_or_else(|_| Err(late()))
+}
+
+/// Opens a tunnel to `authority` through the connection to a proxy.
+async fn tunnel_to(
+    authority: &str,
+    mut stream: StreamLayer,
+    proxy: &ProxyServer,
+    deadline: Instant,
+) -> Result<StreamLayer, ConnectionError> {
+    let late = || late_proxy(proxy, &format!("connect to {authority}"));
+    until(deadline, tunnel::open(&mut stream, proxy, authority), late).await?;
+    Ok(stream)
 }
 
 fn late_proxy(proxy: &ProxyServer, step: &str) -> ConnectionError {
