@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use wharf_model::{Error, ErrorKind, Method, TaskRequest};
+use wharf_model::{Error, ErrorKind, FailureOrigin, Method, TaskRequest};
 
 use crate::{
     ClientHandle,
@@ -25,6 +25,8 @@ impl CallRun<'_> {
     /// Prepares a retry after `error`, or returns the error.
     pub(super) async fn recover(&mut self, error: Error) -> Result<(), Error> {
         match error.kind {
+            // The caller has to change something.
+            _ if error.origin() == Some(FailureOrigin::Usage) => Err(error),
             ErrorKind::HeaderMismatch if self.can_list_again() => self.list_again().await,
             ErrorKind::UrlElicitationRequired => {
                 self.url_elicitations.open(self.caller, error, self.idle).await

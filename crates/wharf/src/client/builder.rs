@@ -291,9 +291,9 @@ impl ClientBuilder {
         };
         let limit = self.connect_limit();
         let deadline = Deadline::new(Some(limit));
-        let link =
-            connect_timeout::within(limit, &deadline, self.connect_target(target, &deadline))
-                .await?;
+        // Boxed: the futures around it, those of the application too, would have its size.
+        let connecting = Box::pin(self.connect_target(target, &deadline));
+        let link = connect_timeout::within(limit, &deadline, connecting).await?;
         let timer: Arc<dyn Timer> = Arc::new(TokioTimer);
         let ClientBuilder { calls, handler, observers, .. } = self;
         Ok(Client(ClientHandle::observed(link, timer, calls, handler, observers, server)))

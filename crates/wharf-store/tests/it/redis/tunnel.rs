@@ -8,7 +8,6 @@ use tokio::{
 };
 use wharf_model::Record;
 use wharf_store::{StoreOpenError, open};
-
 use wharf_testbed::redis_server::RedisServer;
 
 /// Starts an HTTP proxy that tunnels every `CONNECT` to `target`, a port of this machine; returns its port, and
