@@ -24,6 +24,8 @@ use crate::{
 
 /// Default timeout of a connection: name resolution, proxy and TLS handshake together.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Upper limit of the timeout: the clock has an end.
+const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
 /// Interval of TCP keep-alive probes; the connection is dropped after four without an answer.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(30);
 /// Addresses that are tried through a proxy, one after the other.
@@ -32,7 +34,8 @@ const MAX_PROXIED_ADDRESSES: usize = 4;
 /// Connects to hosts. Clones share the loaded certificates.
 ///
 /// By default every address is allowed, the system's root certificates are trusted, and the proxies of the
-/// environment are used.
+/// environment are used. Of a name with more than eight addresses, eight are tried; `localhost` is always
+/// `127.0.0.1` first, then `::1`.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -55,6 +58,9 @@ pub struct HostConnector {
     timeout: Duration,
     #[cfg(feature = "tls")]
     tls: TlsSettings,
+    /// For proxies with `https`. They are not the origin: the system's certificates are trusted as well.
+    #[cfg(feature = "tls")]
+    proxy_tls: TlsSettings,
     /// Client certificates (mutual TLS) by the origin that they are for.
     #[cfg(feature = "tls")]
     identities: Vec<(Origin, TlsSettings)>,
@@ -70,6 +76,9 @@ impl Default for HostConnector {
             timeout: CONNECT_TIMEOUT,
             #[cfg(feature = "tls")]
             tls: TlsSettings::default(),
+            // HTTP/2 has another form of tunnel.
+            #[cfg(feature = "tls")]
+            proxy_tls: TlsSettings::default().with_protocols(&[b"http/1.1"]),
             #[cfg(feature = "tls")]
             identities: Vec::new(),
         }
@@ -113,10 +122,11 @@ impl HostConnector {
         HostConnector { forwards, ..self }
     }
 
-    /// Sets the timeout of a connection, with name resolution, proxy and TLS handshake: 10 seconds by default.
+    /// Sets the timeout of a connection, with name resolution, proxy and TLS handshake: 10 seconds by default,
+    /// 24 hours at most.
     #[must_use]
     pub fn timeout(self, timeout: Duration) -> HostConnector {
-        HostConnector { timeout, ..self }
+        HostConnector { timeout: timeout.min(MAX_TIMEOUT), ..self }
     }
 
     /// Returns the value of `Proxy-Authorization` for requests to `origin` that a proxy forwards.
@@ -131,19 +141,20 @@ impl HostConnector {
     /// If an address is not allowed, or there is no connection before the timeout.
     pub async fn connect(&self, origin: &Origin) -> Result<HostStream, ConnectionError> {
         let deadline = Instant::now() + self.timeout;
-        let opening = timeout_at(deadline, self.open(origin)).await;
-        let (layer, is_forwarded) = opening.unwrap_or_else(|_| Err(self.late(&origin)))?;
+        let (layer, is_forwarded) = self.open(origin, deadline).await?;
         if !origin.is_encrypted() {
             return Ok(HostStream::new(layer, is_forwarded));
         }
         #[cfg(feature = "tls")]
         {
             // Apart from the rest: a server without TLS may wait for more bytes.
-            let encrypting = timeout_at(deadline, self.encrypt(origin, layer)).await;
-            let layer = encrypting.unwrap_or_else(|_| {
-                let message = format!("{origin} did not answer the TLS handshake in time; does it speak TLS at this port?");
-                Err(ConnectionError::new(ConnectionErrorKind::Tls(TlsProblem::NoReply), message))
-            })?;
+            let late = || {
+                let message = format!(
+                    "{origin} did not answer the TLS handshake in time; does it speak TLS at this port?"
+                );
+                ConnectionError::new(ConnectionErrorKind::Tls(TlsProblem::NoReply), message)
+            };
+            let layer = until(deadline, self.encrypt(origin, layer), late).await?;
             Ok(HostStream::new(layer, false))
         }
         #[cfg(not(feature = "tls"))]
@@ -155,12 +166,19 @@ impl HostConnector {
     /// # Errors
     /// If an address is not allowed, or there is no connection before the timeout.
     pub async fn connect_tcp(&self, origin: &Origin) -> Result<TcpStream, ConnectionError> {
+        self.connect_direct(origin, Instant::now() + self.timeout).await
+    }
+
+    async fn connect_direct(
+        &self,
+        origin: &Origin,
+        deadline: Instant,
+    ) -> Result<TcpStream, ConnectionError> {
         let connecting = async {
             let addresses = self.checked_addresses(origin).await?;
             connect_tcp(origin, &addresses).await
         };
-        let connected = timeout_at(Instant::now() + self.timeout, connecting).await;
-        connected.unwrap_or_else(|_| Err(self.late(&origin.authority())))
+        until(deadline, connecting, || self.late(origin)).await
     }
 
     /// Resolves `origin` and checks its addresses, without a connection.
@@ -169,12 +187,11 @@ impl HostConnector {
     /// If an address is not allowed, or the name cannot be resolved before the timeout.
     pub async fn check(&self, origin: &Origin) -> Result<(), ConnectionError> {
         let deadline = Instant::now() + self.timeout;
-        let resolved = timeout_at(deadline, self.checked_addresses(origin)).await;
-        resolved.unwrap_or_else(|_| Err(self.late(&origin))).map(drop)
+        until(deadline, self.checked_addresses(origin), || self.late(origin)).await.map(drop)
     }
 
-    fn late(&self, host: &dyn fmt::Display) -> ConnectionError {
-        let message = format!("{host} did not respond within {:?}", self.timeout);
+    fn late(&self, origin: &Origin) -> ConnectionError {
+        let message = format!("{} did not respond within {:?}", origin.authority(), self.timeout);
         ConnectionError::new(ConnectionErrorKind::TimedOut, message)
     }
 
@@ -190,37 +207,54 @@ impl HostConnector {
     }
 
     /// Opens the connection that carries TLS, or the messages; returns whether a proxy forwards them.
-    async fn open(&self, origin: &Origin) -> Result<(StreamLayer, bool), ConnectionError> {
+    async fn open(
+        &self,
+        origin: &Origin,
+        deadline: Instant,
+    ) -> Result<(StreamLayer, bool), ConnectionError> {
         #[cfg(not(feature = "tls"))]
         if origin.is_encrypted() {
             return Err(without_tls());
         }
         let Some(proxy) = self.proxy.server_for(origin)? else {
-            let addresses = self.checked_addresses(origin).await?;
-            return Ok((StreamLayer::Plain(connect_tcp(origin, &addresses).await?), false));
+            let stream = self.connect_direct(origin, deadline).await?;
+            return Ok((StreamLayer::Plain(stream), false));
         };
         if self.is_forwarded(origin) {
-            return Ok((self.connect_proxy(proxy).await?, true));
+            return Ok((self.connect_proxy(proxy, deadline).await?, true));
         }
         if self.addresses.is_unrestricted() {
-            let mut stream = self.connect_proxy(proxy).await?;
-            tunnel::open(&mut stream, proxy, &origin.authority()).await?;
-            return Ok((stream, false));
+            let stream = self.connect_proxy(proxy, deadline).await?;
+            return Ok((tunnel_to(&origin.authority(), stream, proxy, deadline).await?, false));
         }
         // SSRF protection: the proxy gets a checked address and no name, which it would resolve again.
+        let resolving = self.checked_addresses(origin);
+        let found = until(deadline, resolving, || self.late(origin)).await?;
         let mut problem = None;
-        for address in self.checked_addresses(origin).await?.iter().take(MAX_PROXIED_ADDRESSES) {
-            let mut stream = self.connect_proxy(proxy).await?;
-            match tunnel::open(&mut stream, proxy, &address.to_string()).await {
-                Ok(()) => return Ok((stream, false)),
+        let most = found.len().min(MAX_PROXIED_ADDRESSES);
+        for (index, address) in found.iter().take(most).enumerate() {
+            let stream = self.connect_proxy(proxy, deadline).await?;
+            // Each address has an equal part of the time that is left.
+            let now = Instant::now();
+            let share = deadline.saturating_duration_since(now) / (most - index) as u32;
+            match tunnel_to(&address.to_string(), stream, proxy, now + share).await {
+                Ok(stream) => return Ok((stream, false)),
+                // The next attempt would fail the same way, and proxies lock users out.
+                Err(error) if error.kind() == ConnectionErrorKind::ProxyAuthentication => {
+                    return Err(error);
+                }
                 Err(error) => problem = Some(error),
             }
         }
-        Err(problem.unwrap_or_else(|| self.late(&origin)))
+        Err(problem.unwrap_or_else(|| self.late(origin)))
     }
 
     /// Connects to a proxy. The user named it, so the address policy does not apply.
-    async fn connect_proxy(&self, proxy: &ProxyServer) -> Result<StreamLayer, ConnectionError> {
+    async fn connect_proxy(
+        &self,
+        proxy: &ProxyServer,
+        deadline: Instant,
+    ) -> Result<StreamLayer, ConnectionError> {
         let connecting = async {
             let found = addresses(&self.resolver, &proxy.origin).await?;
             let stream = StreamLayer::Plain(connect_tcp(&proxy.origin, &found).await?);
@@ -229,15 +263,14 @@ impl HostConnector {
             }
             #[cfg(feature = "tls")]
             {
-                // HTTP/2 has another form of tunnel.
-                let tls = self.tls.with_protocols(&[b"http/1.1"]);
-                let stream = tls.encrypt(&proxy.origin, stream).await?;
+                let stream = self.proxy_tls.encrypt(&proxy.origin, stream).await?;
                 Ok(StreamLayer::Encrypted(Box::new(stream)))
             }
             #[cfg(not(feature = "tls"))]
             Err(without_tls())
         };
-        connecting.await.map_err(ConnectionError::of_proxy)
+        let connecting = async { connecting.await.map_err(ConnectionError::of_proxy) };
+        until(deadline, connecting, || late_proxy(proxy, "respond")).await
     }
 }
 
@@ -246,15 +279,17 @@ impl HostConnector {
     /// Trusts the certificates in `pem` in addition to the system's.
     ///
     /// # Errors
-    /// If `pem` contains no certificate.
+    /// If `pem` contains no certificate, or an invalid one.
     pub fn trust_pem(self, pem: &str) -> Result<HostConnector, ConnectionError> {
         let identities = self.identities.iter();
         let identities = identities.map(|(origin, tls)| Ok((origin.clone(), tls.with_roots(pem)?)));
         let identities = identities.collect::<Result<_, ConnectionError>>()?;
-        Ok(HostConnector { tls: self.tls.with_roots(pem)?, identities, ..self })
+        let (tls, proxy_tls) = (self.tls.with_roots(pem)?, self.proxy_tls.with_roots(pem)?);
+        Ok(HostConnector { tls, proxy_tls, identities, ..self })
     }
 
-    /// Trusts only the certificates of [`trust_pem`](HostConnector::trust_pem), and not the system's.
+    /// Trusts only the certificates of [`trust_pem`](HostConnector::trust_pem), and not the system's, which
+    /// remain trusted for a proxy with `https`.
     #[must_use]
     pub fn without_system_roots(self) -> HostConnector {
         self.with_tls(TlsSettings::without_system_roots)
@@ -308,6 +343,32 @@ impl fmt::Debug for HostConnector {
             .field("proxy", &self.proxy)
             .finish_non_exhaustive()
     }
+}
+
+/// Runs a step of a connection until a deadline.
+async fn until<T>(
+    deadline: Instant,
+    step: impl Future<Output = Result<T, ConnectionError>>,
+    late: impl FnOnce() -> ConnectionError,
+) -> Result<T, ConnectionError> {
+    timeout_at(deadline, step).await.unwrap_or_else(|_| Err(late()))
+}
+
+/// Opens a tunnel to `authority` through the connection to a proxy.
+async fn tunnel_to(
+    authority: &str,
+    mut stream: StreamLayer,
+    proxy: &ProxyServer,
+    deadline: Instant,
+) -> Result<StreamLayer, ConnectionError> {
+    let late = || late_proxy(proxy, &format!("connect to {authority}"));
+    until(deadline, tunnel::open(&mut stream, proxy, authority), late).await?;
+    Ok(stream)
+}
+
+fn late_proxy(proxy: &ProxyServer, step: &str) -> ConnectionError {
+    let message = format!("the proxy {} did not {step} in time", proxy.origin);
+    ConnectionError::new(ConnectionErrorKind::TimedOut, message)
 }
 
 #[cfg(not(feature = "tls"))]

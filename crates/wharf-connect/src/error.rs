@@ -1,6 +1,6 @@
 //! Error of a connection that was not made.
 
-use std::{error, fmt, io, sync::Arc};
+use std::{error, fmt, sync::Arc};
 
 /// Error of a connection. The message is for people and contains no credentials.
 ///
@@ -14,7 +14,7 @@ use std::{error, fmt, io, sync::Arc};
 pub struct ConnectionError {
     kind: ConnectionErrorKind,
     message: String,
-    source: Option<Arc<io::Error>>,
+    source: Option<Arc<dyn error::Error + Send + Sync>>,
 }
 
 /// Step that failed.
@@ -38,6 +38,8 @@ pub enum ConnectionErrorKind {
     Unreachable,
     /// The proxy cannot be reached, or refused the connection.
     Proxy,
+    /// The proxy requires a user and a password, or other ones.
+    ProxyAuthentication,
     /// The TLS handshake failed.
     Tls(TlsProblem),
     /// The deadline has passed.
@@ -87,21 +89,23 @@ impl ConnectionError {
         ConnectionError::new(ConnectionErrorKind::Settings, message)
     }
 
+    /// Puts the name of a setting before the message.
+    pub(crate) fn of_setting(self, name: &str) -> ConnectionError {
+        ConnectionError { message: format!("{name}: {}", self.message), ..self }
+    }
+
     /// Converts it into an error of a proxy, with the same source.
     pub(crate) fn of_proxy(self) -> ConnectionError {
         let message = format!("cannot use the proxy: {self}");
         ConnectionError { kind: ConnectionErrorKind::Proxy, message, source: self.source }
     }
 
-    /// Sets the error of the operating system or of TLS.
-    pub(crate) fn because(self, source: io::Error) -> ConnectionError {
+    /// Sets the error of the operating system, of TLS or of a parser.
+    pub(crate) fn because(
+        self,
+        source: impl error::Error + Send + Sync + 'static,
+    ) -> ConnectionError {
         ConnectionError { source: Some(Arc::new(source)), ..self }
-    }
-
-    /// Returns the error of the operating system or of TLS.
-    #[must_use]
-    pub fn io_error(&self) -> Option<Arc<io::Error>> {
-        self.source.clone()
     }
 
     /// Returns the step that failed.

@@ -1,5 +1,8 @@
 //! Happy eyeballs (RFC 8305): tries the addresses of a host in parallel, each a little later than the last.
 //!
+//! At most [`MAX_ADDRESSES`] of a host are tried: a name with many addresses must not cost a socket for each.
+//! The addresses of `localhost` are fixed, `127.0.0.1` first (`resolve.rs`).
+//!
 //! The system's resolver returns the addresses of both families at once, in the order of RFC 6724. The
 //! resolution delay of RFC 8305 (section 3) therefore has no counterpart here.
 

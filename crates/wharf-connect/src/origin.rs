@@ -42,20 +42,21 @@ impl Origin {
     /// If the URL is invalid or too long, its scheme is neither `http` nor `https`, or it contains a user or a
     /// password. The error shows neither them nor the query.
     pub fn parse_url(text: &str) -> Result<(Url, Origin), ConnectionError> {
-        let bad = |why: &str| {
-            let shown = without_secrets(text);
-            ConnectionError::settings(format!("invalid URL {:?}: {why}", excerpt(&shown)))
+        let invalid = |shown: &str, why: &str| {
+            ConnectionError::settings(format!("invalid URL {:?}: {why}", excerpt(shown)))
         };
+        let malformed = |why: &str| invalid(&without_secrets(text, UrlSyntax::Invalid), why);
         if text.len() > MAX_URL_BYTES {
-            return Err(bad("it is too long"));
+            return Err(malformed("it is too long"));
         }
         let mut url = Url::parse(text.trim()).map_err(|error| match error {
-            url::ParseError::EmptyHost => bad("it has no host"),
+            url::ParseError::EmptyHost => malformed("it has no host").because(error),
             url::ParseError::RelativeUrlWithoutBase => {
-                bad("it must begin with http:// or https://")
+                malformed("it must begin with http:// or https://").because(error)
             }
-            error => bad(&error.to_string()),
+            error => malformed(&error.to_string()).because(error),
         })?;
+        let bad = |why: &str| invalid(&without_secrets(text, UrlSyntax::Valid), why);
         if !matches!(url.scheme(), "http" | "https") {
             return Err(bad("it must begin with http:// or https://"));
         }
@@ -84,6 +85,7 @@ impl Origin {
             Ok(IpAddr::V6(address)) => Host::Ipv6(address),
             Err(_) => Host::parse(host).map_err(|error| {
                 ConnectionError::settings(format!("invalid host {:?}: {error}", excerpt(host)))
+                    .because(error)
             })?,
         };
         Ok(Origin { encrypted, host, port })
@@ -147,11 +149,53 @@ impl fmt::Display for Origin {
     }
 }
 
-/// Text of a URL without query, fragment, user and password.
-pub(crate) fn without_secrets(url: &str) -> String {
-    let shown = url.split(['?', '#']).next().unwrap_or_default();
-    match shown.split_once("://").map(|(scheme, rest)| (scheme, rest.rsplit_once('@'))) {
-        Some((scheme, Some((_, rest)))) => format!("{scheme}://…@{rest}"),
-        _ => shown.rsplit_once('@').map_or(shown, |(_, rest)| rest).to_owned(),
+/// Result of the URL parser for a text that is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum UrlSyntax {
+    Valid,
+    Invalid,
+}
+
+/// Text of a URL without query, fragment, user and password. A password may itself contain `@`, `?` or `#`, so
+/// nothing after the scheme is shown where one of them leaves its end in doubt.
+pub(crate) fn without_secrets(text: &str, syntax: UrlSyntax) -> String {
+    let is_scheme =
+        |it: &str| it.bytes().all(|it| it.is_ascii_alphanumeric() || b"+-.".contains(&it));
+    let (scheme, rest) = match text.trim().split_once("://") {
+        Some((scheme, rest)) if is_scheme(scheme) => (format!("{scheme}://"), rest),
+        _ => (String::new(), text),
+    };
+    let has_query = rest.contains(['?', '#']);
+    match (rest.rsplit_once('@'), syntax) {
+        (Some((_, host)), UrlSyntax::Valid) if !has_query => format!("{scheme}…@{host}"),
+        (None, _) if !has_query => format!("{scheme}{rest}"),
+        (None, UrlSyntax::Valid) => {
+            format!("{scheme}{}", rest.split(['?', '#']).next().unwrap_or_default())
+        }
+        _ => format!("{scheme}…"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_in_invalid_urls_are_not_shown() {
+        for (text, shown) in [
+            ("http://me:pa#ss@proxy:3128", "http://…"),
+            ("http://me:pa?ss@proxy:port", "http://…"),
+            ("http://me@example.com:secret", "http://…"),
+            ("me:se://cret@host:port", "…@host:port"),
+            ("http://host:port/path", "http://host:port/path"),
+            ("http://host:port/?token=secret", "http://…"),
+            ("ftp://host/path?token=secret", "ftp://host/path"),
+            ("ftp://host/?mail=a@b&token=secret", "ftp://…"),
+            ("https://me:se/cret@host/", "https://…"),
+            ("https://me:secret@host/path", "https://…@host/path"),
+        ] {
+            let error = Origin::parse(text).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("invalid URL {shown:?}: ")), "{text}: {error}");
+        }
     }
 }

@@ -32,9 +32,11 @@ impl TlsIdentity {
     /// # Errors
     /// If one of them is missing.
     pub fn from_pem(certificates: &str, key: &str) -> Result<TlsIdentity, ConnectionError> {
-        let no_key = |_| ConnectionError::settings("no private key found in the PEM text");
-        let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).map_err(no_key);
-        Ok(TlsIdentity(Arc::new((certificates_in(certificates)?, key?))))
+        let certificates = certificates_in(certificates)?;
+        let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).map_err(|error| {
+            ConnectionError::settings("no private key found in the PEM text").because(error)
+        })?;
+        Ok(TlsIdentity(Arc::new((certificates, key))))
     }
 }
 
@@ -67,6 +69,13 @@ impl TlsSettings {
 
     pub(crate) fn with_roots(&self, pem: &str) -> Result<TlsSettings, ConnectionError> {
         let roots = certificates_in(pem)?;
+        let mut valid = RootCertStore::empty();
+        for root in &roots {
+            valid.add(root.clone()).map_err(|error| {
+                let problem = format!("the PEM text contains an invalid certificate: {error}");
+                ConnectionError::settings(problem).because(error)
+            })?;
+        }
         Ok(self.changed(|it| it.roots.extend(roots)))
     }
 
@@ -87,7 +96,9 @@ impl TlsSettings {
         let load = || async {
             let settings = self.clone();
             let loading = tokio::task::spawn_blocking(move || settings.load_config());
-            loading.await.map_err(|error| ConnectionError::settings(error.to_string()))?
+            loading
+                .await
+                .map_err(|error| ConnectionError::settings(error.to_string()).because(error))?
         };
         self.config.get_or_try_init(load).await.cloned()
     }
@@ -99,14 +110,16 @@ impl TlsSettings {
         stream: StreamLayer,
     ) -> Result<TlsStream<StreamLayer>, ConnectionError> {
         let config = self.load().await?;
-        let name = ServerName::try_from(origin.host())
-            .map_err(|error| ConnectionError::settings(format!("{origin}: {error}")))?;
+        let name = ServerName::try_from(origin.host()).map_err(|error| {
+            ConnectionError::settings(format!("{origin}: {error}")).because(error)
+        })?;
         let connected = TlsConnector::from(config).connect(name, stream).await;
         connected.map_err(|error| handshake_error(origin, &error).because(error))
     }
 
     fn load_config(&self) -> Result<Arc<ClientConfig>, ConnectionError> {
-        let invalid = |error: rustls::Error| ConnectionError::settings(error.to_string());
+        let invalid =
+            |error: rustls::Error| ConnectionError::settings(error.to_string()).because(error);
         let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
             .map_err(invalid)?
@@ -131,23 +144,27 @@ impl TlsSettings {
             };
         }
         let found = rustls_native_certs::load_native_certs();
+        // Systems have certificates that not every parser accepts.
         roots.add_parsable_certificates(found.certs);
-        if roots.is_empty() {
-            let why = found.errors.first().map_or(String::new(), |error| format!(": {error}"));
-            return Err(ConnectionError::settings(format!(
-                "no root certificates found on this system{why}; set SSL_CERT_FILE, or name a certificate"
-            )));
+        if !roots.is_empty() {
+            return Ok(roots);
         }
-        Ok(roots)
+        let why = found.errors.first().map_or(String::new(), |error| format!(": {error}"));
+        let problem = ConnectionError::settings(format!(
+            "no root certificates found on this system{why}; set SSL_CERT_FILE, or name a certificate"
+        ));
+        Err(match found.errors.into_iter().next() {
+            Some(error) => problem.because(error),
+            None => problem,
+        })
     }
 }
 
 fn certificates_in(pem: &str) -> Result<Vec<CertificateDer<'static>>, ConnectionError> {
+    let none = || ConnectionError::settings("no certificate found in the PEM text");
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem.as_bytes()).collect();
-    match found {
-        Ok(found) if !found.is_empty() => Ok(found),
-        _ => Err(ConnectionError::settings("no certificate found in the PEM text")),
-    }
+    let found = found.map_err(|error| none().because(error))?;
+    if found.is_empty() { Err(none()) } else { Ok(found) }
 }
 
 /// Converts the error of a handshake, with advice.
@@ -179,7 +196,10 @@ fn handshake_error(origin: &Origin, error: &io::Error) -> ConnectionError {
         TlsProblem::Rejected => format!(
             "{origin} rejected the TLS handshake ({error}); it may require a client certificate"
         ),
-        _ => format!("{origin} has no trusted certificate ({error})"),
+        _ if matches!(inner, Some(rustls::Error::InvalidCertificate(_))) => {
+            format!("{origin} has no trusted certificate ({error})")
+        }
+        _ => format!("the TLS handshake with {origin} failed ({error})"),
     };
     ConnectionError::new(ConnectionErrorKind::Tls(problem), message)
 }

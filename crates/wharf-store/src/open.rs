@@ -19,6 +19,8 @@ use crate::{
 /// - `rediss://…` (feature `redis-tls`) is the same over TLS. `?ca=PATH` is the certificate
 ///   authority to trust instead of the system's; `cert=PATH&key=PATH` is the client certificate for
 ///   a Redis that requires one.
+/// - Both take `?proxy=http://USER:PASSWORD@HOST:PORT`, an HTTP proxy, for a Redis on another machine. The
+///   proxies of the environment are not used.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]

@@ -28,6 +28,8 @@ pub enum StoreOpenError {
     InvalidUrl {
         /// What is wrong, and what to write instead.
         message: Cow<'static, str>,
+        /// Error that shows the mistake.
+        source: Option<Arc<dyn StdError + Send + Sync>>,
     },
     /// The store cannot be reached or used now.
     #[non_exhaustive]
@@ -51,7 +53,7 @@ impl StoreOpenError {
     pub(crate) fn of(error: Error) -> Self {
         let (message, source) = (error.message.clone(), error.shared_source());
         match error.kind {
-            ErrorKind::InvalidParams => StoreOpenError::InvalidUrl { message },
+            ErrorKind::InvalidParams => StoreOpenError::InvalidUrl { message, source },
             ErrorKind::TemporarilyUnavailable => StoreOpenError::Unavailable { message, source },
             _ => StoreOpenError::File { message, source },
         }
@@ -61,7 +63,7 @@ impl StoreOpenError {
     #[must_use]
     pub fn message(&self) -> &str {
         match self {
-            StoreOpenError::InvalidUrl { message }
+            StoreOpenError::InvalidUrl { message, .. }
             | StoreOpenError::Unavailable { message, .. }
             | StoreOpenError::File { message, .. } => message,
         }
@@ -77,10 +79,9 @@ impl fmt::Display for StoreOpenError {
 impl StdError for StoreOpenError {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         match self {
-            StoreOpenError::InvalidUrl { .. } => None,
-            StoreOpenError::Unavailable { source, .. } | StoreOpenError::File { source, .. } => {
-                source.as_deref().map(|source| source as _)
-            }
+            StoreOpenError::InvalidUrl { source, .. }
+            | StoreOpenError::Unavailable { source, .. }
+            | StoreOpenError::File { source, .. } => source.as_deref().map(|source| source as _),
         }
     }
 }

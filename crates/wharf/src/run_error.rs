@@ -145,13 +145,19 @@ impl fmt::Display for RunError {
     }
 }
 
-/// Message with its causes, because `main` prints its error with `Debug`.
+/// Message with its causes, because `main` prints its error with `Debug`. A cause that the message before it quotes
+/// is not repeated.
 impl fmt::Debug for RunError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0)?;
+        let mut shown = self.0.to_string();
+        f.write_str(&shown)?;
         let mut cause = self.0.source();
         while let Some(error) = cause {
-            write!(f, "\n  because: {error}")?;
+            let text = error.to_string();
+            if !shown.contains(&text) {
+                write!(f, "\n  because: {text}")?;
+                shown = text;
+            }
             cause = error.source();
         }
         Ok(())
@@ -170,6 +176,12 @@ mod tests {
         let failure = RunError::wrap(Box::new(io::Error::other(cause)));
         let boxed: Box<dyn Error + Send + Sync> = failure.into();
         assert_eq!(boxed.to_string(), "taken");
+        let quoting = wharf_model::Error::internal(io::Error::other("disk full"));
+        let failure = RunError::from(quoting.with_message("cannot save: disk full"));
+        assert_eq!(format!("{failure:?}"), "cannot save: disk full");
+        let telling = wharf_model::Error::internal(io::Error::other("disk full"));
+        let failure = RunError::from(telling.with_message("cannot save"));
+        assert_eq!(format!("{failure:?}"), "cannot save\n  because: disk full");
         let failure = RunError::from(io::Error::other("full"));
         assert_eq!(format!("{failure:?}"), "full");
         fn takes_errors(_: impl Error + Send + Sync + 'static) {}

@@ -1,6 +1,6 @@
 //! Grants without a user: client credentials, workload identity and enterprise-managed authorization.
 
-use std::{fmt, path::PathBuf, sync::Arc};
+use std::{fmt, io, path::PathBuf, sync::Arc};
 
 use wharf_model::{BoxFuture, Error, excerpt};
 
@@ -45,11 +45,11 @@ impl Assertion {
             async move {
                 let read = path.clone();
                 let text = tokio::task::spawn_blocking(move || std::fs::read_to_string(read)).await;
-                let bad = |why: String| {
-                    failed(format!("cannot read the token in {}: {why}", path.display()))
-                };
-                let text = text.map_err(|error| bad(error.to_string()))?;
-                text.map(|it| it.trim().to_owned()).map_err(|error| bad(error.to_string()))
+                let text = text.map_err(io::Error::from).flatten();
+                text.map(|it| it.trim().to_owned()).map_err(|error| {
+                    let problem = format!("cannot read the token in {}: {error}", path.display());
+                    failed(problem).with_source(error)
+                })
             }
         })
     }

@@ -24,6 +24,20 @@ pub(super) struct DiscoveredMetadata {
 }
 
 impl DiscoveredMetadata {
+    /// Returns whether a refresh with `other` would send the same request.
+    pub(super) fn refreshes_like(&self, other: &DiscoveredMetadata) -> bool {
+        let request = |it: &DiscoveredMetadata| {
+            let AuthServerMetadata {
+                issuer,
+                token_endpoint,
+                token_endpoint_auth_methods_supported: methods,
+                ..
+            } = it.auth_server.clone();
+            (it.resource.resource.clone(), issuer, token_endpoint, methods)
+        };
+        request(self) == request(other)
+    }
+
     /// Returns a copy to store with a login, unless it is too long.
     pub(super) fn storable(&self) -> Option<Box<DiscoveredMetadata>> {
         let length = serde_json::to_vec(self).map_or(usize::MAX, |it| it.len());
@@ -149,7 +163,7 @@ pub(super) async fn fetch_json<T: DeserializeOwned>(
     match answer.json() {
         Ok(document) => Ok(Some(document)),
         // An HTML page, which some servers return for every path.
-        Err(FetchError::InvalidResponse(_)) if !is_json(&answer.headers) => Ok(None),
+        Err(FetchError::InvalidResponse { .. }) if !is_json(&answer.headers) => Ok(None),
         Err(error) => Err(error.into()),
     }
 }

@@ -16,13 +16,18 @@ use crate::client::{
     token_manager::TokenManagerCore,
 };
 
+/// Issuers that the application did not confirm in one renewal: each is asked for once.
+#[derive(Default)]
+pub(super) struct RefusedIssuers(Vec<String>);
+
 impl TokenManagerCore {
     /// Returns the metadata of the authorization server to use.
     pub(super) async fn auth_server(
         &self,
         discovered: &DiscoveredResource,
+        refused: &mut RefusedIssuers,
     ) -> Result<AuthServerMetadata, Error> {
-        let issuer = self.select_issuer(discovered).await?;
+        let issuer = self.select_issuer(discovered, refused).await?;
         let auth_server = match discovered.is_own_issuer {
             true => auth_server_metadata::fetch_own_auth_server(&self.fetch, &self.server).await,
             false => auth_server_metadata::fetch_auth_server(&self.fetch, &issuer).await,
@@ -37,6 +42,7 @@ impl TokenManagerCore {
     pub(super) async fn stored_metadata(
         &self,
         requirement: &AuthRequirement,
+        refused: &mut RefusedIssuers,
     ) -> Option<DiscoveredMetadata> {
         let (key, known) = {
             let state = self.state();
@@ -49,7 +55,7 @@ impl TokenManagerCore {
         if !is_named || known.auth_server.issuer != key.issuer {
             return None;
         }
-        let issuer = self.select_issuer(&known.resource).await.ok()?;
+        let issuer = self.select_issuer(&known.resource, refused).await.ok()?;
         let is_same = issuer == key.issuer || known.resource.is_own_issuer;
         (is_same && self.bind_issuer(&known.auth_server).is_ok()).then_some(known)
     }
@@ -78,15 +84,24 @@ impl TokenManagerCore {
 
     /// Confirms with the application that the issuer may receive the client's secret, key or assertion. The
     /// MCP server must not decide that alone (CVE-2026-104850).
-    async fn confirm_issuer(&self, issuer: String) -> Result<String, Error> {
+    async fn confirm_issuer(
+        &self,
+        issuer: String,
+        RefusedIssuers(refused): &mut RefusedIssuers,
+    ) -> Result<String, Error> {
         auth_server_metadata::issuer_url(&issuer)?;
         let (server, named) = (discovery::display_url(&self.server), excerpt(&issuer).into_owned());
         match &self.config.confirm {
-            Some(confirm) if confirm(issuer.clone()).await => Ok(issuer),
-            Some(_) => Err(failed(format!(
-                "The client's credentials were not sent to {named:?}, which {server} names as its \
-                 authorization server: that was not confirmed",
-            ))),
+            Some(confirm) if !refused.contains(&issuer) && confirm(issuer.clone()).await => {
+                Ok(issuer)
+            }
+            Some(_) => {
+                refused.push(issuer);
+                Err(failed(format!(
+                    "The client's credentials were not sent to {named:?}, which {server} names as its \
+                     authorization server: that was not confirmed",
+                )))
+            }
             None => Err(failed(format!(
                 "{server} names {named:?} as its authorization server. A client secret, a key or an \
                  assertion is sent only to an authorization server that you name, so nothing was sent: \
@@ -96,7 +111,11 @@ impl TokenManagerCore {
     }
 
     /// Selects one of the authorization servers that the server names.
-    async fn select_issuer(&self, discovered: &DiscoveredResource) -> Result<String, Error> {
+    async fn select_issuer(
+        &self,
+        discovered: &DiscoveredResource,
+        refused: &mut RefusedIssuers,
+    ) -> Result<String, Error> {
         let first = || discovered.issuers.first().cloned().unwrap_or_default();
         let is_named = |issuer: &str| {
             let bare = issuer.strip_suffix('/').unwrap_or(issuer);
@@ -111,7 +130,7 @@ impl TokenManagerCore {
             };
         }
         if self.config.sends_secrets() {
-            return self.confirm_issuer(first()).await;
+            return self.confirm_issuer(first(), refused).await;
         }
         let mut known: Vec<String> = self.keys().await?.into_iter().map(|it| it.issuer).collect();
         let now = self.state().login.as_ref().map(|it| it.key.issuer.clone());

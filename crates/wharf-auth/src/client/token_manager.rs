@@ -22,6 +22,7 @@ use crate::client::{
     dpop::DpopProver,
     failed,
     flow::AuthorizationFlow,
+    issuer_selection::RefusedIssuers,
     now,
     resource_url::{is_loopback, server_url},
     scope,
@@ -274,15 +275,12 @@ impl TokenManagerCore {
         mark: u64,
         request: RenewalRequest,
     ) -> Result<bool, Error> {
-        let (state, core) = (self.clone(), self.clone());
-        let renewing = self
-            .renewal
-            .run(move || (state.state().mark != mark).then_some(Ok(true)), async move {
-                core.renew_with_timeout(request).await
-            });
+        let core = self.clone();
+        let is_renewed = || (self.state().mark != mark).then_some(Ok(true));
         // In a task of its own: the user may respond after the caller has given up.
-        let renewing = tokio::spawn(renewing);
-        renewing.await.unwrap_or_else(|_| Err(Error::new(ErrorKind::InternalError)))
+        let renewing = || async move { core.renew_with_timeout(request).await };
+        let renewed = self.renewal.run_in_task(is_renewed, renewing).await;
+        renewed.unwrap_or_else(|| Err(Error::new(ErrorKind::InternalError)))
     }
 
     /// Renews within the time limit. Returns true if there is a new token.
@@ -296,9 +294,13 @@ impl TokenManagerCore {
     }
 
     /// Discovers the metadata of the server and of its authorization server.
-    async fn discover(&self, requirement: &AuthRequirement) -> Result<DiscoveredMetadata, Error> {
+    async fn discover(
+        &self,
+        requirement: &AuthRequirement,
+        refused: &mut RefusedIssuers,
+    ) -> Result<DiscoveredMetadata, Error> {
         let resource = self.discover_resource(requirement).await?;
-        let auth_server = self.auth_server(&resource).await?;
+        let auth_server = self.auth_server(&resource, refused).await?;
         Ok(DiscoveredMetadata { resource, auth_server })
     }
 
@@ -325,8 +327,9 @@ impl TokenManagerCore {
     /// Refreshes with the metadata that is stored with the login, which is one request. If that fails, the
     /// metadata may be out of date: it is discovered again, once.
     async fn renew(&self, request: RenewalRequest) -> Result<bool, Error> {
+        let mut refused = RefusedIssuers::default();
         let stored = match self.may_refresh(&request) && self.can_refresh() {
-            true => self.stored_metadata(&request.requirement).await,
+            true => self.stored_metadata(&request.requirement, &mut refused).await,
             false => None,
         };
         let mut problem = None;
@@ -337,13 +340,17 @@ impl TokenManagerCore {
                 Err(error) => problem = Some(error),
             }
         }
-        let metadata = match (self.discover(&request.requirement).await, problem) {
+        let found = self.discover(&request.requirement, &mut refused).await;
+        // A refresh token is not sent twice in the same request.
+        let is_same = |found: &DiscoveredMetadata| {
+            stored.as_ref().is_some_and(|stored| stored.refreshes_like(found))
+        };
+        let metadata = match (found, problem) {
             (Err(_), Some(problem)) => return Err(problem),
-            // The same request would fail the same way, and a refresh token is not sent twice.
-            (Ok(found), Some(problem)) if stored.as_ref() == Some(&found) => return Err(problem),
+            (Ok(found), Some(problem)) if is_same(&found) => return Err(problem),
             (found, _) => found?,
         };
-        let steps = match stored.as_ref() == Some(&metadata) {
+        let steps = match is_same(&metadata) {
             true => RenewalSteps::Authorize,
             false => RenewalSteps::All,
         };

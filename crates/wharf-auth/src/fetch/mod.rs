@@ -82,7 +82,7 @@ impl Fetch {
     /// Trusts the certificates in `pem` in addition to the system's.
     ///
     /// # Errors
-    /// If `pem` contains no certificate.
+    /// If `pem` contains no certificate, or an invalid one.
     pub fn trust_pem(mut self, pem: &str) -> Result<Fetch, FetchError> {
         self.connector = self.connector.trust_pem(pem)?;
         Ok(self)
@@ -104,7 +104,7 @@ impl Fetch {
         if !target.origin.is_encrypted() {
             let problem =
                 format!("{target} cannot get a client certificate: it must begin with https://");
-            return Err(FetchError::Url(problem));
+            return Err(FetchError::url(problem));
         }
         let identity = TlsIdentity::from_pem(certificates, key)?;
         self.connector = self.connector.identity(&target.origin, identity);
@@ -197,8 +197,9 @@ impl Fetch {
     ) -> Result<FetchResponse, FetchError> {
         let target = TargetUrl::parse(url)?;
         let limit = self.limits.timeout;
-        let late =
-            || FetchError::TimedOut(format!("the request to {target} timed out after {limit:?}"));
+        let late = || FetchError::TimedOut {
+            message: format!("the request to {target} timed out after {limit:?}"),
+        };
         let exchange = self.exchange(&target, request(method, &target, headers, body)?);
         timeout(limit, exchange).await.unwrap_or_else(|_| Err(late()))
     }
@@ -226,7 +227,7 @@ fn request(
     body: Bytes,
 ) -> Result<Request<Full<Bytes>>, FetchError> {
     let bad = |what: &dyn fmt::Display| {
-        FetchError::Url(format!("cannot build the request to {target}: {what}"))
+        FetchError::url(format!("cannot build the request to {target}: {what}"))
     };
     let host = HeaderValue::from_str(&target.authority()).map_err(|error| bad(&error))?;
     headers.insert(HOST, host);

@@ -1,6 +1,6 @@
 //! Sends one request over one connection and reads the response.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, Request, StatusCode, header::LOCATION};
@@ -57,9 +57,12 @@ impl FetchResponse {
                 _ => "invalid JSON",
             };
             let (line, column) = (error.line(), error.column());
-            FetchError::InvalidResponse(format!(
-                "{url} returned {status} and {kind} (line {line}, column {column})"
-            ))
+            FetchError::InvalidResponse {
+                message: format!(
+                    "{url} returned {status} and {kind} (line {line}, column {column})"
+                ),
+                source: None,
+            }
         })
     }
 
@@ -81,7 +84,7 @@ pub(super) async fn exchange(
     limit: usize,
 ) -> Result<FetchResponse, FetchError> {
     let invalid = |error: hyper::Error| {
-        FetchError::InvalidResponse(format!("{target} sent an invalid HTTP response: {error}"))
+        invalid_response(format!("{target} sent an invalid HTTP response: {error}"), error)
     };
     let mut builder = http1::Builder::new();
     builder.max_buf_size(MAX_HEAD_BYTES).max_headers(MAX_HEADERS);
@@ -106,17 +109,16 @@ async fn read_body(
     mut body: Incoming,
     limit: usize,
 ) -> Result<Bytes, FetchError> {
-    let too_large =
-        || FetchError::TooLarge(format!("the response of {target} exceeds {limit} bytes"));
+    let too_large = || FetchError::TooLarge {
+        message: format!("the response of {target} exceeds {limit} bytes"),
+    };
     if body.size_hint().lower() > limit as u64 {
         return Err(too_large());
     }
     let mut read_body = BytesMut::new();
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| {
-            FetchError::InvalidResponse(format!(
-                "the response of {target} was interrupted: {error}"
-            ))
+            invalid_response(format!("the response of {target} was interrupted: {error}"), error)
         })?;
         let Ok(data) = frame.into_data() else { continue };
         if read_body.len() + data.len() > limit {
@@ -125,6 +127,10 @@ async fn read_body(
         read_body.extend_from_slice(&data);
     }
     Ok(read_body.freeze())
+}
+
+fn invalid_response(message: String, error: hyper::Error) -> FetchError {
+    FetchError::InvalidResponse { message, source: Some(Arc::new(error)) }
 }
 
 /// Task that drives the connection; aborted on drop.

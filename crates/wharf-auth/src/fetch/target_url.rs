@@ -18,9 +18,11 @@ impl TargetUrl {
         let (url, origin) = Origin::parse_url(text)?;
         if !origin.is_encrypted() && !origin.is_loopback() {
             let shown = excerpt(text.split(['?', '#']).next().unwrap_or_default()).into_owned();
-            return Err(FetchError::Forbidden(format!(
-                "the URL {shown:?} is not allowed: the request would be unencrypted; it must begin with https://"
-            )));
+            return Err(FetchError::Forbidden {
+                message: format!(
+                    "the URL {shown:?} is not allowed: the request would be unencrypted; it must begin with https://"
+                ),
+            });
         }
         Ok(TargetUrl { url, origin })
     }

@@ -9,7 +9,7 @@
 //! | one request | redirect within the origin (307, 308) | 5 for a message | `MAX_REDIRECTS` in `wharf-transport/src/client/http/send.rs` |
 //! | one request | 401 or 403, after new credentials | 5 for a message | `MAX_AUTH_RETRIES` in `wharf-transport/src/client/http/auth.rs`; also `MAX_RETRIES` in `wharf-auth/src/client/token_manager.rs` |
 //! | the message, in a new session | session that the server has lost (404): it ran nothing | 1 for a sending | `send_with_reopen` in `wharf-transport/src/client/http/reopen_session.rs` |
-//! | the sending | broken connection, if the method or the tool is repeatable | 2 for a call | `MAX_RETRIES` in `wharf-client/src/call/retry.rs` |
+//! | the sending | broken connection, if the method or the tool is repeatable; connection that was not made, so nothing was sent | 2 for a call | `MAX_RETRIES` in `wharf-client/src/call/retry.rs` |
 //! | the sending | `input_required`, deferral, required URL elicitation | `CallOptions::rounds` (8) of each for a call | `wharf-client/src/call/{run,url_elicitation}.rs` |
 //! | the sending | tool that changed its parameters, or runs only as a task | 1 of each for a call | `wharf-client/src/call/retry.rs` |
 //!

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use wharf_model::{Error, ErrorKind, Method, TaskRequest};
+use wharf_model::{Error, ErrorKind, FailureOrigin, Method, TaskRequest};
 
 use crate::{
     ClientHandle,
@@ -17,7 +17,7 @@ use crate::{
 /// First and longest delay before a request is sent again to an overloaded server.
 const OVERLOAD_DELAY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 
-/// Maximum number of retries after the connection broke, and the first delay.
+/// Maximum number of retries after the connection broke or was not made, and the first delay.
 const MAX_RETRIES: usize = 2;
 const RETRY_DELAY: Duration = Duration::from_millis(100);
 
@@ -25,6 +25,8 @@ impl CallRun<'_> {
     /// Prepares a retry after `error`, or returns the error.
     pub(super) async fn recover(&mut self, error: Error) -> Result<(), Error> {
         match error.kind {
+            // The caller has to change something.
+            _ if error.origin() == Some(FailureOrigin::Usage) => Err(error),
             ErrorKind::HeaderMismatch if self.can_list_again() => self.list_again().await,
             ErrorKind::UrlElicitationRequired => {
                 self.url_elicitations.open(self.caller, error, self.idle).await
@@ -66,6 +68,8 @@ impl CallRun<'_> {
     async fn retry_lost(&mut self, mut error: Error) -> Result<(), Error> {
         let called = self.spec.target.as_deref().unwrap_or_default();
         let repeatable = match self.spec.method {
+            // The server did not get it.
+            _ if error.is_unsent() => true,
             Method::CallTool => is_repeatable(self.caller, called).await,
             // Its effect is unknown.
             Method::Custom => false,
@@ -81,7 +85,7 @@ impl CallRun<'_> {
             return Err(error);
         }
         if self.retries >= MAX_RETRIES {
-            error.message = format!("{}; sent {} times", error.message, MAX_RETRIES + 1).into();
+            error.message = format!("{}; tried {} times", error.message, MAX_RETRIES + 1).into();
             return Err(error);
         }
         backoff::sleep(

@@ -48,12 +48,13 @@ pub(crate) async fn run(
         CallKind::Call(spec) => call(caller, spec, hooks, limits).await.map(CallResult::Reply),
         CallKind::Start(spec, ttl) => {
             let tool = spec.target.clone();
-            let start = CallRun::new(caller, spec, hooks, idle).start(ttl);
-            let handle =
-                match total_timeout::within(timer, total, total_timeout::TOTAL, start).await? {
-                    TaskStart::Task(task) => TaskHandle::created(caller, tool, *task),
-                    TaskStart::Result(result) => TaskHandle::done(caller, tool, result),
-                };
+            let mut run = CallRun::new(caller, spec, hooks, idle);
+            let start = run.start(ttl);
+            let end = total_timeout::within(timer, total, total_timeout::TOTAL, start).await;
+            let handle = match end.map_err(|error| run.error(error))? {
+                TaskStart::Task(task) => TaskHandle::created(caller, tool, *task),
+                TaskStart::Result(result) => TaskHandle::done(caller, tool, result),
+            };
             Ok(CallResult::Task(handle))
         }
         CallKind::Wait(handle) => {
@@ -94,9 +95,10 @@ async fn call(
         return Ok(reply);
     }
     let (method, generation) = (spec.method, server_state.generation(spec.method));
-    let call = CallRun::new(caller, spec, hooks, idle).finish();
-    let (reply, input_requested) =
-        total_timeout::within(caller.timer(), total, total_timeout::TOTAL, call).await?;
+    let mut run = CallRun::new(caller, spec, hooks, idle);
+    let call = run.finish();
+    let end = total_timeout::within(caller.timer(), total, total_timeout::TOTAL, call).await;
+    let (reply, input_requested) = end.map_err(|error| run.error(error))?;
     // A result that depends on input responses is not cached.
     if let (Some(key), false) = (key, input_requested) {
         server_state.insert(method, key, &reply, generation, caller.timer().now());
@@ -127,6 +129,9 @@ pub(super) struct CallRun<'a> {
     pub(super) retries: usize,
     input_requested: bool,
     pub(super) listed_again: bool,
+    /// The server has received a request of the call, or may have: an error of a later one must not say
+    /// otherwise.
+    has_arrived: bool,
     pub(super) tasking: TaskRequest,
     pub(super) url_elicitations: url_elicitation::UrlElicitations,
 }
@@ -134,7 +139,7 @@ pub(super) struct CallRun<'a> {
 impl<'a> CallRun<'a> {
     fn new(caller: &'a ClientHandle, spec: CallSpec, hooks: CallHooks, idle: Duration) -> Self {
         let (retry, rounds, overloads, retries) = (None, 0, 0, 0);
-        let (input_requested, listed_again) = (false, false);
+        let (input_requested, listed_again, has_arrived) = (false, false, false);
         let tasking = request_mode::tasking(caller, &spec);
         let url_elicitations = url_elicitation::UrlElicitations::default();
         CallRun {
@@ -148,13 +153,19 @@ impl<'a> CallRun<'a> {
             retries,
             input_requested,
             listed_again,
+            has_arrived,
             tasking,
             url_elicitations,
         }
     }
 
+    /// The error of the whole call for that of its last request.
+    fn error(&self, last: Error) -> Error {
+        if self.has_arrived { last.after_arrival() } else { last }
+    }
+
     /// Runs the call: the result, and whether the server requested input.
-    async fn finish(mut self) -> Result<(Reply, bool), Error> {
+    async fn finish(&mut self) -> Result<(Reply, bool), Error> {
         loop {
             let reply = match self.run_request().await? {
                 RequestEnd::Reply(reply) => reply,
@@ -175,7 +186,7 @@ impl<'a> CallRun<'a> {
     }
 
     /// Starts the call as a task: the task, or the result if the server created none.
-    async fn start(mut self, ttl: Option<u64>) -> Result<TaskStart, Error> {
+    async fn start(&mut self, ttl: Option<u64>) -> Result<TaskStart, Error> {
         if !self.caller.about().discovery.capabilities.offer(Method::CallTool) {
             return Err(not_offered(Method::CallTool.name()));
         }
@@ -250,6 +261,7 @@ impl<'a> CallRun<'a> {
         let (outcome, input_requested) =
             send_request(caller, &*transport, request, &mut self.hooks, self.idle).await;
         self.input_requested |= input_requested;
+        self.has_arrived |= !matches!(&outcome, Outcome::Failed(error) if error.is_unsent());
         Ok(outcome)
     }
 

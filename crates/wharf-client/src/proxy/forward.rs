@@ -98,7 +98,6 @@ impl ProxyService {
         }
     }
 
-    /// Forwards a call for a downstream client that must end its call to receive requests.
     /// Forwards a notification of a downstream client, if the proxy's own client declares it and the server its
     /// extension.
     fn forward_notification(&self, request: &Request) -> BoxFuture<Outcome> {
@@ -117,6 +116,7 @@ impl ProxyService {
         })
     }
 
+    /// Forwards a call for a downstream client that must end its call to receive requests.
     fn forward_suspended(&self, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
         let task_proxy = self.task_proxy.clone();
         let (timer, deadlines) = (outbox.timer().clone(), outbox.deadlines());

@@ -260,9 +260,9 @@ fn listen(caller: &ClientHandle, id: &str) -> ActiveCall {
     caller.start_request(&*caller.transport(), request, no_limits).for_caller()
 }
 
-/// Adds the id of a task that cannot be reached to the error.
+/// Adds the id of a task that cannot be reached to the error. The call that created it has arrived.
 pub(crate) fn with_task_id(mut error: Error, id: &str) -> Error {
     let lost = "; the server may still be running the task";
     error.message = format!("{}{lost} {}", error.message, wharf_model::excerpt(id)).into();
-    error
+    error.after_arrival()
 }

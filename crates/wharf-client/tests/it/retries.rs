@@ -5,17 +5,26 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use crate::support::{FakeTransport, answering, caller, tool};
+use crate::support::{FakeTransport, answering, caller, required, tool};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 use wharf_client::ClientHandlerBuilder;
 use wharf_model::{
-    CompletionRef, ElicitResult, Error, ErrorKind, Notification, Outcome, ReadResult, Reply,
-    ToolAnnotations, ToolInfo, ToolResult,
+    CallError, ClientRequest, CompletionRef, ElicitResult, Error, ErrorKind, Notification, Outcome,
+    ReadResult, Reply, ToolAnnotations, ToolInfo, ToolResult,
 };
 
 fn lost() -> Error {
     Error::new(ErrorKind::ConnectionClosed)
+}
+
+fn not_sent() -> Error {
+    CallError::transport("nothing listens", false, std::io::Error::other("refused"))
+        .into_outcome_error()
+}
+
+fn interrupted() -> Error {
+    CallError::transport("it broke", true, std::io::Error::other("reset")).into_outcome_error()
 }
 
 fn listed(hints: ToolAnnotations) -> Outcome {
@@ -64,6 +73,44 @@ async fn tool_calls_are_retried_only_if_safe() {
         caller.tools().all().await.unwrap();
         assert_eq!(caller.call("t", ()).await.is_ok(), again);
         assert_eq!(transport.count(), if again { 3 } else { 2 });
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_was_not_sent_is_repeated_whatever_it_does() {
+    let transport =
+        FakeTransport::default().then(not_sent()).then(ToolResult::text("done")).transport();
+    caller(&transport).call("t", ()).await.unwrap();
+    let transport = FakeTransport::default().always(|_| not_sent().into()).transport();
+    let error = caller(&transport).call("t", ()).await.unwrap_err();
+    assert!(error.message().contains("tried 3 times"), "{error}");
+    assert_eq!(transport.count(), 3);
+}
+
+/// Once a request of a call has arrived, a later one that did not must not say that nothing did.
+#[tokio::test(start_paused = true)]
+async fn a_call_has_arrived_with_its_first_request() {
+    let asks = || required(vec![("r", ClientRequest::Roots)], Some("s"));
+    let safe = || listed(ToolAnnotations::default().read_only(true));
+    let deferred = || required(vec![], Some("s"));
+    let mismatch = || Error::header_mismatch("Mcp-Param-Region", "is missing").into();
+    for (what, first, arrived) in [
+        ("nothing", vec![], false),
+        ("a request that was not sent", vec![not_sent().into()], false),
+        ("a round of questions", vec![asks()], true),
+        ("a deferral", vec![deferred()], true),
+        ("an interruption", vec![interrupted().into(), safe()], true),
+        ("a rejection", vec![mismatch(), safe()], true),
+    ] {
+        let transport = FakeTransport::default().with_param_headers();
+        let transport = first.into_iter().fold(transport, FakeTransport::then);
+        let transport = transport.always(|_| not_sent().into()).transport();
+        let answers = ClientHandlerBuilder::new().fixed_roots([]);
+        let error = answering(&transport, answers).call("t", ()).await.unwrap_err();
+        let CallError::Transport { may_have_arrived, source, .. } = error else {
+            panic!("{what}: {error:?}");
+        };
+        assert_eq!((may_have_arrived, source.is_some()), (arrived, true), "{what}");
     }
 }
 

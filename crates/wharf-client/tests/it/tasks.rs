@@ -6,8 +6,8 @@ use crate::support::{FakeTransport, SECOND, answering, caller, caller_with, scri
 use serde_json::{Value, json};
 use wharf_client::{CallOptions, ClientHandlerBuilder};
 use wharf_model::{
-    ClientRequest, ElicitResult, Error, ErrorKind, Method, Outcome, Reply, TaskRequest, TaskState,
-    ToolResult,
+    CallError, ClientRequest, ElicitResult, Error, ErrorKind, Method, Outcome, Reply, TaskRequest,
+    TaskState, ToolResult,
 };
 
 fn methods(transport: &FakeTransport) -> Vec<Method> {
@@ -189,6 +189,32 @@ async fn an_unreachable_server_fails_the_call_without_cancelling_the_task() {
     assert!(error.message().contains("still be running the task t-1"), "{}", error.message());
     tokio::time::sleep(SECOND).await;
     assert!(transport.of(Method::CancelTask).is_empty());
+}
+
+/// The server stops after it has created the task: the call has arrived, although no poll does.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_became_a_task_has_arrived() {
+    let down = CallError::transport("nothing listens", false, std::io::Error::other("refused"));
+    let down = down.into_outcome_error();
+    let extension = FakeTaskServer::extension([]).always_state(down.clone());
+    let legacy = FakeTaskServer::legacy([]).states([shown(completed(""))]);
+    let legacy = legacy.results((0..20).map(|_| down.clone().into()));
+    for transport in [extension.transport(), legacy.transport()] {
+        transport.lists(json!({"name": "slow", "inputSchema": {"type": "object"},
+            "execution": {"taskSupport": "required"}}));
+        let caller = caller(&transport);
+        caller.tools().all().await.unwrap();
+        let error = caller.call("slow", ()).await.unwrap_err();
+        let CallError::Transport { may_have_arrived, source, .. } = &error else {
+            panic!("{error:?}");
+        };
+        assert!(*may_have_arrived && source.is_some(), "{error:?}");
+        assert!(error.message().contains("still be running the task t-1"), "{error}");
+    }
+    let transport = FakeTaskServer::extension([]).always_state(down).transport();
+    let task = caller(&transport).call_task("slow", ()).await.unwrap();
+    let error = task.wait().await.unwrap_err();
+    assert!(matches!(error, CallError::Transport { may_have_arrived: true, .. }), "{error:?}");
 }
 
 #[tokio::test(start_paused = true)]

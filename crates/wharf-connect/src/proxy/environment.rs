@@ -1,5 +1,7 @@
 //! Proxies that the environment names.
 
+use std::ffi::{OsStr, OsString};
+
 use crate::{
     ConnectionError, Origin,
     proxy::{ProxyServer, no_proxy::NoProxy},
@@ -16,32 +18,45 @@ pub(crate) struct ProxyVariables {
 /// Proxy of a variable; an error if its value is invalid.
 type ProxyVariable = Option<Result<ProxyServer, ConnectionError>>;
 
+/// Rule by which names of variables are equal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum VariableNames {
+    CaseSensitive,
+    /// `http_proxy` is `HTTP_PROXY`: Windows.
+    IgnoreCase,
+}
+
+impl VariableNames {
+    pub(crate) fn of_system() -> VariableNames {
+        if cfg!(windows) { VariableNames::IgnoreCase } else { VariableNames::CaseSensitive }
+    }
+}
+
 impl ProxyVariables {
-    pub(crate) fn read(variable: impl Fn(&str) -> Option<String>) -> ProxyVariables {
+    pub(crate) fn read(
+        names: VariableNames,
+        variable: impl Fn(&str) -> Option<OsString>,
+    ) -> ProxyVariables {
         // An empty variable counts as missing.
+        let is_set = |it: &OsString| it.to_str().is_none_or(|it| !it.trim().is_empty());
         let first = |names: &[&str]| {
-            let value = |name: &&str| variable(name).filter(|it| !it.trim().is_empty());
-            names
-                .iter()
-                .find_map(|name| Some((*name, value(name)?)))
-                .map(|it| (it.0.to_owned(), it.1))
+            let value = |name: &&str| variable(name).filter(is_set);
+            names.iter().find_map(|name| Some(((*name).to_owned(), value(name)?)))
         };
-        let proxy = |names: &[&str]| {
-            first(names).map(|(name, value)| {
-                ProxyServer::parse(&value)
-                    .map_err(|error| ConnectionError::settings(format!("{name}: {error}")))
-            })
-        };
+        let proxy = |names: &[&str]| first(names).map(|(name, value)| named_proxy(&name, &value));
         // A CGI program gets the header `Proxy` of a request as this variable (httpoxy, CVE-2016-5385).
-        let http: &[&str] = match variable("REQUEST_METHOD") {
-            Some(_) => &["http_proxy", "all_proxy", "ALL_PROXY"],
-            None => &["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"],
+        let http: &[&str] = match (variable("REQUEST_METHOD"), names) {
+            (None, _) => &["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"],
+            (Some(_), VariableNames::CaseSensitive) => &["http_proxy", "all_proxy", "ALL_PROXY"],
+            (Some(_), VariableNames::IgnoreCase) => &["all_proxy", "ALL_PROXY"],
         };
-        let exceptions = first(&["no_proxy", "NO_PROXY"]).map_or(String::new(), |(_, value)| value);
+        let exceptions = first(&["no_proxy", "NO_PROXY"]).map(|(_, value)| value);
+        let exceptions = exceptions.unwrap_or_default();
         ProxyVariables {
             http: proxy(http),
             https: proxy(&["https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"]),
-            exceptions: NoProxy::parse(&exceptions),
+            // An entry that is not UTF-8 matches no host.
+            exceptions: NoProxy::parse(&exceptions.to_string_lossy()),
         }
     }
 
@@ -59,20 +74,31 @@ impl ProxyVariables {
     }
 }
 
+/// Parses the proxy that a variable names.
+fn named_proxy(name: &str, value: &OsStr) -> Result<ProxyServer, ConnectionError> {
+    let text = value.to_str().ok_or_else(|| {
+        ConnectionError::settings(format!("{name}: invalid proxy: it is not UTF-8"))
+    })?;
+    ProxyServer::parse(text).map_err(|error| error.of_setting(name))
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+    use std::sync::Arc;
+
     use super::*;
-    use crate::ProxySettings;
+    use crate::proxy::{ProxySettings, ProxySource};
 
     fn proxy_of(
         variables: &[(&str, &str)],
         target: &str,
     ) -> Result<Option<String>, ConnectionError> {
-        let settings = ProxySettings::from_variables(|name| {
+        let variables = ProxyVariables::read(VariableNames::CaseSensitive, |name| {
             let found = variables.iter().find(|it| it.0 == name);
-            found.map(|it| it.1.to_owned())
+            found.map(|it| it.1.into())
         });
+        let settings = ProxySettings(ProxySource::Environment(Arc::new(variables)));
         let server = settings.server_for(&Origin::parse(target).unwrap())?;
         Ok(server.map(|it| it.origin.host()))
     }
@@ -98,6 +124,34 @@ mod tests {
         for near in ["https://localhost", "http://127.0.0.1:8000", "https://[::1]"] {
             assert_eq!(proxy_of(&all, near), Ok(None), "{near}");
         }
+    }
+
+    #[test]
+    fn a_header_of_a_request_names_no_proxy_on_windows_either() {
+        let ignoring_case = |request: Option<&str>| {
+            let variables = ProxyVariables::read(VariableNames::IgnoreCase, |name| {
+                match name.to_ascii_uppercase().as_str() {
+                    "HTTP_PROXY" => Some("evil.example".into()),
+                    "REQUEST_METHOD" => request.map(OsString::from),
+                    _ => None,
+                }
+            });
+            let target = Origin::parse("http://host").unwrap();
+            variables.server_for(&target).unwrap().is_some()
+        };
+        assert!(ignoring_case(None));
+        assert!(!ignoring_case(Some("GET")));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_variable_that_is_not_utf_8_is_an_error() {
+        use std::os::unix::ffi::OsStringExt;
+        let variables = ProxyVariables::read(VariableNames::CaseSensitive, |name| {
+            (name == "HTTPS_PROXY").then(|| OsString::from_vec(b"http://pro\xffy".to_vec()))
+        });
+        let error = variables.server_for(&Origin::parse("https://host").unwrap()).unwrap_err();
+        assert!(error.to_string().starts_with("HTTPS_PROXY: "), "{error}");
     }
 
     #[test]

@@ -11,8 +11,11 @@ use percent_encoding::percent_decode_str;
 use url::Url;
 use wharf_model::excerpt;
 
-use self::environment::ProxyVariables;
-use crate::{ConnectionError, Origin, origin::without_secrets};
+use self::environment::{ProxyVariables, VariableNames};
+use crate::{
+    ConnectionError, Origin,
+    origin::{UrlSyntax, without_secrets},
+};
 
 /// HTTP proxy for outgoing connections, if any. Connections to loopback never use one.
 ///
@@ -22,7 +25,8 @@ use crate::{ConnectionError, Origin, origin::without_secrets};
 /// Where an [`AddressPolicy`](crate::AddressPolicy) applies, the name is therefore resolved and checked
 /// here, and the proxy gets the checked address instead of the name. Protection and proxy can so be
 /// used together; the price is that this machine must be able to resolve the name. The address of the
-/// proxy itself is not checked: the user named it.
+/// proxy itself is not checked: the user named it. A proxy that allows connections by host name refuses
+/// such a `CONNECT ADDRESS:PORT`: it needs a rule for the addresses, or the host an exception (`NO_PROXY`).
 ///
 /// ```
 /// use wharf_connect::{HostConnector, ProxySettings};
@@ -62,14 +66,10 @@ impl ProxySettings {
     ///
     /// `NO_PROXY` is a list with commas: names with their subdomains, addresses, networks (`10.0.0.0/8`),
     /// each with a port or without, or `*`. In a CGI program, `HTTP_PROXY` is ignored, because there it
-    /// may be a header of the request (httpoxy).
+    /// may be a header of the request (httpoxy); on Windows `http_proxy` is the same variable.
     pub fn from_env() -> ProxySettings {
-        ProxySettings::from_variables(|name| std::env::var(name).ok())
-    }
-
-    /// The same, with the variables that a function returns.
-    pub(crate) fn from_variables(variable: impl Fn(&str) -> Option<String>) -> ProxySettings {
-        let variables = ProxyVariables::read(variable);
+        let variables =
+            ProxyVariables::read(VariableNames::of_system(), |name| std::env::var_os(name));
         ProxySettings(ProxySource::Environment(Arc::new(variables)))
     }
 
@@ -102,8 +102,8 @@ pub(crate) struct ProxyServer {
 
 impl ProxyServer {
     fn parse(text: &str) -> Result<ProxyServer, ConnectionError> {
-        let bad = |why: &str| {
-            let shown = without_secrets(text);
+        let invalid = |syntax, why: &str| {
+            let shown = without_secrets(text, syntax);
             ConnectionError::settings(format!(
                 "invalid proxy {:?}: {why}; write http://HOST:PORT",
                 excerpt(&shown)
@@ -112,9 +112,16 @@ impl ProxyServer {
         let text = text.trim();
         // As in curl, the scheme may be omitted.
         let full = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
-        let url = Url::parse(&full).map_err(|error| bad(&error.to_string()))?;
+        let url = Url::parse(&full)
+            .map_err(|error| invalid(UrlSyntax::Invalid, &error.to_string()).because(error))?;
+        let bad = |why: &str| invalid(UrlSyntax::Valid, why);
         if !matches!(url.scheme(), "http" | "https") {
             return Err(bad("only HTTP proxies are supported"));
+        }
+        if url.query().is_some() || url.fragment().is_some() {
+            return Err(bad(
+                "a proxy has no query and no fragment, and a password with ? or # is percent-encoded",
+            ));
         }
         let origin = Origin::of(&url).ok_or_else(|| bad("it has no host"))?;
         let has_credentials = !url.username().is_empty() || url.password().is_some();
@@ -153,7 +160,20 @@ mod tests {
             assert_eq!(server.origin.to_string(), origin, "{text}");
             assert_eq!(server.authorization.as_deref(), authorization, "{text}");
         }
-        for text in ["", "socks5://me:secret@host:1080", "http://", "http://me:secret@host:port"] {
+        for text in [
+            "",
+            "socks5://me:secret@host:1080",
+            "http://",
+            "http://me:secret@host:port",
+            "http://host/?secret",
+            "http://host/#secret",
+            // Passwords that are not percent-encoded, whose beginning reads like a port.
+            "http://me:secret#word@proxy:3128",
+            "me:secret#word@proxy:3128",
+            "http://secret:12#word@proxy:3128",
+            "http://secret:12?word@proxy:3128",
+            "http://me@example.com:secret",
+        ] {
             let error = ProxySettings::url(text).unwrap_err();
             assert!(!error.to_string().contains("secret"), "{error}");
         }

@@ -14,16 +14,16 @@ pub(crate) async fn open(
     proxy: &ProxyServer,
     authority: &str,
 ) -> Result<(), ConnectionError> {
-    let fail = |why: String| {
-        let message = format!("the proxy {} {why}", proxy.origin);
-        ConnectionError::new(ConnectionErrorKind::Proxy, message)
-    };
+    let of_kind =
+        |kind, why: &str| ConnectionError::new(kind, format!("the proxy {} {why}", proxy.origin));
+    let fail = |why: String| of_kind(ConnectionErrorKind::Proxy, &why);
     let mut request = format!("CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n");
     if let Some(authorization) = &proxy.authorization {
         request.push_str(&format!("Proxy-Authorization: {authorization}\r\n"));
     }
     request.push_str("\r\n");
-    let broken = |error: std::io::Error| fail(format!("closed the connection ({error})"));
+    let broken =
+        |error: std::io::Error| fail(format!("closed the connection ({error})")).because(error);
     stream.write_all(request.as_bytes()).await.map_err(broken)?;
     stream.flush().await.map_err(broken)?;
     let mut head = Vec::new();
@@ -46,8 +46,9 @@ pub(crate) async fn open(
     match status.filter(|_| version.starts_with("HTTP/1.")) {
         Some(200..=299) if head.len() == end => Ok(()),
         Some(200..=299) => Err(fail("sent data before the connection was used".into())),
-        Some(407) => Err(fail(
-            "requires authentication; write its URL as http://USER:PASSWORD@HOST:PORT".into(),
+        Some(407) => Err(of_kind(
+            ConnectionErrorKind::ProxyAuthentication,
+            "requires authentication; write its URL as http://USER:PASSWORD@HOST:PORT",
         )),
         Some(status) => {
             let reason: String =

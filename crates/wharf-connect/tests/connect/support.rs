@@ -107,6 +107,20 @@ pub(crate) async fn echo_server(tls: Option<TlsAcceptor>) -> u16 {
     port
 }
 
+/// Server that sends `answer` to whatever it receives first, and closes the connection; returns its port.
+pub(crate) async fn answering_server(answer: &'static str) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut bytes = [0; 4096];
+            let _ = stream.read(&mut bytes).await;
+            let _ = stream.write_all(answer.as_bytes()).await;
+        }
+    });
+    port
+}
+
 /// Sends a word and expects it back.
 pub(crate) async fn echoes(stream: &mut HostStream) {
     stream.write_all(b"hello").await.unwrap();
@@ -144,7 +158,7 @@ pub(crate) struct TestProxy {
 }
 
 impl TestProxy {
-    /// Tunnels to `target`. Without `reply`, the usual `200` is sent.
+    /// Tunnels to `target`. Without `reply`, the usual `200` is sent; with an empty one, nothing ever is.
     pub(crate) async fn start(
         target: u16,
         tls: Option<TlsAcceptor>,
@@ -201,6 +215,9 @@ async fn tunnel(
     }
     seen.lock().unwrap().push(String::from_utf8(head).unwrap());
     let reply = reply.unwrap_or("HTTP/1.1 200 Connection established\r\nVia: test\r\n\r\n");
+    if reply.is_empty() {
+        std::future::pending::<()>().await;
+    }
     stream.write_all(reply.as_bytes()).await.unwrap();
     stream.flush().await.unwrap();
     if reply.contains(" 200 ") {

@@ -1,13 +1,13 @@
 //! TLS with a private authority and client certificates.
 
-use std::time::Duration;
+use std::{error::Error as _, time::Duration};
 
 use tokio::net::TcpListener;
 use wharf_connect::{
     ConnectionErrorKind, HostConnector, Origin, ProxySettings, TlsIdentity, TlsProblem,
 };
 
-use crate::support::{TestAuthority, connect, echo_server, echoes};
+use crate::support::{TestAuthority, answering_server, connect, echo_server, echoes};
 
 fn connector() -> HostConnector {
     HostConnector::new().proxy(ProxySettings::none()).without_system_roots()
@@ -70,13 +70,31 @@ async fn a_client_certificate_is_presented_to_its_origin_only() {
 }
 
 #[tokio::test]
-async fn a_server_without_tls_is_recognized() {
-    let port = echo_server(None).await;
-    let url = format!("https://localhost:{port}");
+async fn the_reason_of_a_failed_handshake_is_recognized() {
+    let authority = TestAuthority::new();
+    let trusting = connector().trust_pem(&authority.pem()).unwrap();
+    let http = answering_server("HTTP/1.1 400 Bad Request\r\n\r\n").await;
+    let closing = answering_server("").await;
+    let tls = echo_server(Some(authority.acceptor("localhost", None))).await;
+    // A message of TLS, but not the one that is due.
+    let echoing = echo_server(None).await;
+    let strange = trusting.clone().protocols(&[b"smtp"]);
+    for (connector, port, problem, text) in [
+        (&trusting, http, TlsProblem::NotTls, "does not speak TLS; try http://"),
+        (&trusting, closing, TlsProblem::Closed, "ended the TLS handshake"),
+        (&strange, tls, TlsProblem::Rejected, "rejected the TLS handshake"),
+        (&trusting, echoing, TlsProblem::Other, "the TLS handshake with https://localhost:"),
+    ] {
+        let error = connect(connector, &format!("https://localhost:{port}")).await.unwrap_err();
+        assert_eq!(error.kind(), ConnectionErrorKind::Tls(problem), "{error}");
+        assert!(error.to_string().contains(text), "{error}");
+        assert!(error.source().is_some(), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_without_tls_may_wait_for_more() {
     let trusting = connector().trust_pem(&TestAuthority::new().pem()).unwrap();
-    let error = connect(&trusting, &url).await.unwrap_err();
-    assert!(matches!(error.kind(), ConnectionErrorKind::Tls(_)), "{error}");
-    // One that waits for more.
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("https://127.0.0.1:{}", listener.local_addr().unwrap().port());
     let hasty = trusting.timeout(Duration::from_millis(200));
@@ -84,4 +102,16 @@ async fn a_server_without_tls_is_recognized() {
     assert_eq!(error.kind(), ConnectionErrorKind::Tls(TlsProblem::NoReply), "{error}");
     let error = connect(&hasty, "http://127.0.0.1:1").await.unwrap_err();
     assert_eq!(error.kind(), ConnectionErrorKind::Unreachable, "{error}");
+}
+
+#[tokio::test]
+async fn a_file_with_an_invalid_certificate_is_rejected() {
+    let invalid = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+    for pem in [invalid.to_owned(), format!("{}{invalid}", TestAuthority::new().pem())] {
+        let error = connector().trust_pem(&pem).unwrap_err();
+        assert!(error.to_string().contains("invalid certificate"), "{error}");
+        assert!(error.source().is_some());
+    }
+    let error = TlsIdentity::from_pem(&TestAuthority::new().pem(), "no key").unwrap_err();
+    assert!(error.source().is_some(), "{error}");
 }

@@ -38,7 +38,7 @@ pub enum CallError {
     Transport {
         /// What failed, and why.
         message: Cow<'static, str>,
-        /// False if the server has certainly not received the request: it can be sent again.
+        /// False if the server has certainly received no request of the call: it can be made again.
         may_have_arrived: bool,
         /// Error of the connection.
         source: Option<SharedSource>,

@@ -72,6 +72,21 @@ impl Error {
         self.source.as_ref()?.origin
     }
 
+    /// Returns whether the server has certainly not received the request.
+    pub fn is_unsent(&self) -> bool {
+        matches!(self.origin(), Some(FailureOrigin::NotSent | FailureOrigin::Start))
+    }
+
+    /// The error of a call whose request before this one may have arrived.
+    #[must_use]
+    pub fn after_arrival(self) -> Self {
+        if !self.is_unsent() {
+            return self;
+        }
+        let cause = self.clone();
+        self.in_place_of(&cause, FailureOrigin::Interrupted)
+    }
+
     /// Returns the source, without its [`InternalSource`].
     pub fn shared_source(&self) -> Option<SharedSource> {
         self.source.as_ref()?.error.clone()

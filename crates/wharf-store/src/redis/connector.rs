@@ -8,9 +8,12 @@ use std::{io, sync::Arc};
 use redis::{
     AsyncConnectionConfig, ConnectionAddr, ConnectionInfo, RedisResult, aio::MultiplexedConnection,
 };
-use tokio::{task::AbortHandle, time::timeout};
+use tokio::{
+    task::AbortHandle,
+    time::{Instant, timeout_at},
+};
 use wharf_connect::{ConnectionError, ConnectionErrorKind, HostConnector, Origin, ProxySettings};
-use wharf_model::Error;
+use wharf_model::{Error, ErrorKind};
 
 use crate::redis::reconnect::COMMAND_TIMEOUT;
 use crate::url::invalid_url;
@@ -65,8 +68,13 @@ impl RedisConnector {
         let ConnectionAddr::Tcp(host, port) = info.addr() else {
             return Err(invalid_url("write redis://HOST:PORT/DB?prefix=NAME"));
         };
-        let invalid = |error: ConnectionError| invalid_url(error.to_string());
+        let invalid = |error: ConnectionError| invalid_url(error.to_string()).with_source(error);
         let origin = Origin::new(host, *port, encrypted).map_err(invalid)?;
+        if settings.proxy.is_some() && origin.is_loopback() {
+            return Err(invalid_url(
+                "a Redis on this machine is never reached through a proxy: remove `proxy`",
+            ));
+        }
         let proxy = settings.proxy.as_deref().map(ProxySettings::url).transpose();
         let proxy = proxy.map_err(invalid)?.unwrap_or_default();
         let connector = HostConnector::new().proxy(proxy).timeout(COMMAND_TIMEOUT);
@@ -78,14 +86,16 @@ impl RedisConnector {
         Ok(RedisConnector { info, origin, connector })
     }
 
+    /// Connects and greets Redis within [`COMMAND_TIMEOUT`].
     pub(super) async fn connect(
         &self,
         config: &AsyncConnectionConfig,
     ) -> RedisResult<RedisConnection> {
+        let deadline = Instant::now() + COMMAND_TIMEOUT;
         let stream = self.connector.connect(&self.origin).await.map_err(explain)?;
         let settings = self.info.redis_settings();
         let greeting = MultiplexedConnection::new_with_config(settings, stream, config.clone());
-        let greeted = timeout(COMMAND_TIMEOUT, greeting).await;
+        let greeted = timeout_at(deadline, greeting).await;
         let (redis, driver) = greeted.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
         let driver = ConnectionDriver(tokio::spawn(driver).abort_handle());
         Ok(RedisConnection { redis, _driver: Arc::new(driver) })
@@ -100,24 +110,28 @@ async fn with_certificates(
     settings: ConnectionSettings,
 ) -> Result<HostConnector, Error> {
     let ConnectionSettings { ca, cert, key, .. } = settings;
-    if let Some(path) = ca {
-        let pem = read("ca", &path).await?;
+    if let Some(path) = &ca {
+        let pem = read("ca", path).await?;
         let trusted = connector.without_system_roots().trust_pem(&pem);
-        connector = trusted.map_err(|why| unreadable_file("ca", &path, why))?;
+        connector = trusted.map_err(|why| unusable_file(&format!("{path} of `ca`"), why))?;
     }
+    // Before the client certificate, so that an error is about the root certificates.
+    connector.load().await.map_err(|why| {
+        let advice = "name a file with the certificate of its authority: ?ca=PATH";
+        invalid_url(format!("{why}; {advice}")).with_source(why)
+    })?;
     match (cert, key) {
         (Some(cert), Some(key)) => {
-            let (certificates, key) = (read("cert", &cert).await?, read("key", &key).await?);
-            let identity = wharf_connect::TlsIdentity::from_pem(&certificates, &key);
-            let identity = identity.map_err(|why| unreadable_file("cert", &cert, why))?;
+            let (certificates, private) = (read("cert", &cert).await?, read("key", &key).await?);
+            let files = format!("{cert} of `cert` and {key} of `key`");
+            let identity = wharf_connect::TlsIdentity::from_pem(&certificates, &private);
+            let identity = identity.map_err(|why| unusable_file(&files, why))?;
             connector = connector.identity(origin, identity);
+            connector.load().await.map_err(|why| unusable_file(&files, why))?;
         }
         (None, None) => {}
         _ => return Err(invalid_url("`cert` and `key` go together: name both or neither")),
     }
-    connector.load().await.map_err(|why| {
-        invalid_url(format!("{why}; name a file with the certificate of its authority: ?ca=PATH"))
-    })?;
     Ok(connector)
 }
 
@@ -126,17 +140,19 @@ async fn read(setting: &str, path: &str) -> Result<String, Error> {
     let file = path.to_owned();
     let read = tokio::task::spawn_blocking(move || std::fs::read_to_string(file)).await;
     let read = read.map_err(Error::internal)?;
-    read.map_err(|why| unreadable_file(setting, path, why))
+    read.map_err(|why| unusable_file(&format!("{path} of `{setting}`"), why))
 }
 
+/// Error for PEM files, each named with its setting.
 #[cfg(feature = "redis-tls")]
-fn unreadable_file(setting: &str, path: &str, why: impl std::fmt::Display) -> Error {
-    invalid_url(format!("cannot read the PEM file {path} of `{setting}`: {why}"))
+fn unusable_file(files: &str, why: impl std::error::Error + Send + Sync + 'static) -> Error {
+    let message = format!("cannot use the PEM file {files} in the store URL: {why}");
+    Error::internal(why).with_message(message)
 }
 
-/// Says what to do in the words of a Redis URL.
+/// Says what to do in the words of a Redis URL. The error of the connection is the source.
 fn explain(error: ConnectionError) -> io::Error {
-    use wharf_connect::TlsProblem::{NotTls, UnknownIssuer, WrongName};
+    use wharf_connect::TlsProblem::{Closed, NoReply, NotTls, Rejected, UnknownIssuer, WrongName};
     let advice = match error.kind() {
         ConnectionErrorKind::Tls(UnknownIssuer) => {
             "its certificate is not signed by a trusted authority; name the authority with ?ca=PATH"
@@ -145,8 +161,20 @@ fn explain(error: ConnectionError) -> io::Error {
         ConnectionErrorKind::Tls(NotTls) => {
             "it does not speak TLS; use redis:// for a connection without TLS"
         }
+        ConnectionErrorKind::Tls(Closed) => {
+            "it ended the TLS handshake; if it does not speak TLS, use redis://"
+        }
+        ConnectionErrorKind::Tls(NoReply) => {
+            "it did not answer the TLS handshake in time; if it does not speak TLS, use redis://"
+        }
+        ConnectionErrorKind::Tls(Rejected) => {
+            "it rejected the TLS handshake; if it requires a client certificate, name it with ?cert=PATH&key=PATH"
+        }
+        ConnectionErrorKind::Tls(_) => "the TLS handshake failed",
         ConnectionErrorKind::TimedOut => return io::Error::new(io::ErrorKind::TimedOut, error),
         _ => return io::Error::other(error),
     };
-    io::Error::other(advice)
+    let cause = std::error::Error::source(&error).map_or(String::new(), |it| format!(" ({it})"));
+    let unavailable = Error::new(ErrorKind::TemporarilyUnavailable);
+    io::Error::other(unavailable.with_message(format!("{advice}{cause}")).with_source(error))
 }

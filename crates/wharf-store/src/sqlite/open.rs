@@ -146,8 +146,8 @@ impl DatabaseFile {
 
     /// Opens a connection that writes, and creates the tables if necessary.
     pub(super) fn writer(&self) -> Result<Connection, Error> {
-        create(&self.path).map_err(|e| self.cannot("create", &e))?;
-        self.prepared().map_err(|e| self.cannot("open", &e))?
+        create(&self.path).map_err(|e| self.cannot("create", e))?;
+        self.prepared().map_err(|e| self.cannot("open", e))?
     }
 
     /// Opens a read-only connection.
@@ -157,7 +157,7 @@ impl DatabaseFile {
             db.pragma_update(None, "query_only", true)?;
             Ok(db)
         };
-        connect().map_err(|e: rusqlite::Error| self.cannot("open", &e).with_source(e))
+        connect().map_err(|e: rusqlite::Error| self.cannot("open", e))
     }
 
     fn connect(&self) -> rusqlite::Result<Connection> {
@@ -200,9 +200,9 @@ impl DatabaseFile {
         Ok(Ok(db))
     }
 
-    fn cannot(&self, what: &str, why: &dyn std::fmt::Display) -> Error {
+    fn cannot(&self, what: &str, why: impl std::error::Error + Send + Sync + 'static) -> Error {
         let message = format!("cannot {what} the store {}: {why}", self.path.display());
-        Error::new(ErrorKind::TemporarilyUnavailable).with_message(message)
+        Error::new(ErrorKind::TemporarilyUnavailable).with_message(message).with_source(why)
     }
 
     fn foreign_file(&self, whose: &str) -> Error {

@@ -23,6 +23,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use wharf_client::ClientTransport;
+#[cfg(feature = "http")]
+use wharf_connect::{ConnectionError, ConnectionErrorKind};
 use wharf_model::{Error, ErrorKind, FailureOrigin};
 
 #[cfg(feature = "http")]
@@ -124,6 +126,21 @@ fn closed_error() -> Error {
     Error::new(ErrorKind::ConnectionClosed)
         .with_message("Connection closed: this client was closed; create a new one")
         .from_client(FailureOrigin::Usage)
+}
+
+/// Error of a connection that was not made. Where the user has to change something, the request is not repeated.
+#[cfg(feature = "http")]
+fn not_connected(problem: &ConnectionError, message: String) -> Error {
+    let (kind, origin) = match problem.kind() {
+        ConnectionErrorKind::Settings
+        | ConnectionErrorKind::Forbidden
+        | ConnectionErrorKind::ProxyAuthentication => {
+            (ErrorKind::InvalidParams, FailureOrigin::Target)
+        }
+        _ => (ErrorKind::TransportError, FailureOrigin::NotSent),
+    };
+    let source = Arc::new(problem.clone());
+    Error::new(kind).with_message(message).from_client_because(origin, source)
 }
 
 /// Error of a request without a connection.

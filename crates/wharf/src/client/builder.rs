@@ -70,6 +70,8 @@ pub struct ClientBuilder {
     revision_cache: Arc<RevisionCache>,
     observers: Observers,
     pub(super) connector: HostConnector,
+    /// Option that was set and is for URLs alone.
+    pub(super) url_option: Option<&'static str>,
     /// Client certificate for the server's origin.
     #[cfg(feature = "tls")]
     pub(super) identity: Option<wharf_connect::TlsIdentity>,
@@ -95,6 +97,7 @@ impl ClientBuilder {
             revision_cache: REVISION_CACHE.clone(),
             observers: Observers::default(),
             connector: HostConnector::new(),
+            url_option: None,
             #[cfg(feature = "tls")]
             identity: None,
             #[cfg(feature = "auth")]
@@ -282,15 +285,16 @@ impl ClientBuilder {
                   authenticate the caller themselves",
             ));
         }
+        self.check_url_option(&target)?;
         let server = match &target {
             Target::Url(url) => Some(masked_url(url).to_string()),
             _ => None,
         };
         let limit = self.connect_limit();
         let deadline = Arc::new(Deadline::new(Some(limit)));
-        let link =
-            connect_timeout::within(limit, &deadline, self.connect_target(target, &deadline))
-                .await?;
+        // Boxed: the futures around it, those of the application too, would have its size.
+        let connecting = Box::pin(self.connect_target(target, &deadline));
+        let link = connect_timeout::within(limit, &deadline, connecting).await?;
         let timer: Arc<dyn Timer> = Arc::new(TokioTimer);
         let ClientBuilder { calls, handler, observers, .. } = self;
         Ok(Client(ClientHandle::observed(link, timer, calls, handler, observers, server)))

@@ -7,11 +7,12 @@ use wharf_model::{Error, ErrorKind};
 #[cfg(feature = "tls")]
 use wharf_transport::client::ClientTransportOptions;
 
-use super::ClientBuilder;
+use super::{ClientBuilder, Target};
+use crate::client::connect::target_error;
 
 impl ClientBuilder {
-    /// Trusts the certificates in `pem` in addition to the system's, for `https` and `wss`. For the requests of
-    /// [`auth`](ClientBuilder::auth), set them on its `Fetch`.
+    /// Trusts the certificates in `pem` in addition to the system's, for `https` and `wss`; targets other than
+    /// URLs reject it. For the requests of [`auth`](ClientBuilder::auth), set them on its `Fetch`.
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -26,15 +27,16 @@ impl ClientBuilder {
     /// ```
     ///
     /// # Errors
-    /// If `pem` contains no certificate.
+    /// If `pem` contains no certificate, or an invalid one.
     #[cfg(feature = "tls")]
     pub fn trust_pem(mut self, pem: &str) -> Result<Self, Error> {
         self.connector = self.connector.trust_pem(pem).map_err(settings_error)?;
+        self.url_option = Some("trust_pem");
         Ok(self)
     }
 
     /// Presents a client certificate to the server, if it requests one (mutual TLS). No other server receives
-    /// it.
+    /// it. Targets other than URLs reject it.
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -54,11 +56,12 @@ impl ClientBuilder {
     pub fn identity_pem(mut self, certificates: &str, key: &str) -> Result<Self, Error> {
         let identity = TlsIdentity::from_pem(certificates, key);
         self.identity = Some(identity.map_err(settings_error)?);
+        self.url_option = Some("identity_pem");
         Ok(self)
     }
 
     /// Connects to URLs through the HTTP proxy at `url`, except to loopback, instead of the proxies that the
-    /// environment names: `http://[USER:PASSWORD@]HOST:PORT`.
+    /// environment names: `http://[USER:PASSWORD@]HOST:PORT`. Targets other than URLs reject it.
     ///
     /// ```
     /// use wharf::Client;
@@ -72,6 +75,7 @@ impl ClientBuilder {
     /// If the URL is not that of an HTTP proxy.
     pub fn proxy(mut self, url: &str) -> Result<Self, Error> {
         self.connector = self.connector.proxy(ProxySettings::url(url).map_err(settings_error)?);
+        self.url_option = Some("proxy");
         Ok(self)
     }
 
@@ -79,6 +83,21 @@ impl ClientBuilder {
     pub fn no_proxy(mut self) -> Self {
         self.connector = self.connector.proxy(ProxySettings::none());
         self
+    }
+
+    /// Fails if an option for URLs is set and `target` is another one.
+    pub(super) fn check_url_option(&self, target: &Target) -> Result<(), Error> {
+        let is_url = |url: &str| {
+            let scheme = url.split_once(':').map(|(scheme, _)| scheme.trim().to_ascii_lowercase());
+            !matches!(scheme.as_deref(), Some("tcp" | "unix"))
+        };
+        match (self.url_option, target) {
+            (None, _) => Ok(()),
+            (_, Target::Url(url)) if is_url(url) => Ok(()),
+            (Some(option), _) => Err(target_error(&format!(
+                "`{option}` is for servers with a URL that begins with http, https, ws or wss"
+            ))),
+        }
     }
 
     /// Adds the client certificate, for the origin of `url` alone.

@@ -90,7 +90,8 @@ async fn timeout_says_which_one_and_how_long() {
 #[tokio::test]
 async fn refused_connection_leads_to_the_io_error() {
     let address = free_address().await;
-    for target in [format!("http://{address}/mcp"), format!("tcp://{address}")] {
+    for scheme in ["http", "ws", "tcp"] {
+        let target = format!("{scheme}://{address}");
         let error = Client::connect(target.as_str()).await.unwrap_err();
         assert!(matches!(error, ConnectError::Transport { .. }), "{target}: {error:?}");
         assert_eq!(io_error(&error), Some(io::ErrorKind::ConnectionRefused), "{target}");
@@ -117,10 +118,50 @@ async fn rubbish_is_not_mcp() {
 
 #[tokio::test]
 async fn unusable_targets_are_told_apart_from_unreachable_ones() {
-    for target in ["mailto:harbour", "http://", "tcp:1"] {
+    for target in ["mailto:harbour", "http://", "ws://", "http://me:x@host", "tcp:1"] {
         let error = Client::connect(target).await.unwrap_err();
         assert!(matches!(error, ConnectError::InvalidTarget { .. }), "{target}: {error:?}");
     }
+}
+
+/// What the user has to change is not reported as an unreachable server, nor tried again.
+#[tokio::test]
+async fn unusable_settings_are_told_apart_from_unreachable_servers() {
+    let demands = "HTTP/1.1 407 Proxy Authentication Required\r\n\r\n";
+    let proxy = format!("http://{}", rubbish(demands).await);
+    for target in ["https://harbour.example/", "wss://harbour.example/"] {
+        let builder = Client::builder().proxy(&proxy).unwrap();
+        let error = builder.connect(target).await.unwrap_err();
+        assert!(matches!(error, ConnectError::InvalidTarget { .. }), "{target}: {error:?}");
+        assert!(error.message().contains("USER:PASSWORD"), "{error}");
+        assert!(error.source().is_some(), "{target}");
+    }
+}
+
+#[tokio::test]
+async fn too_many_redirects_are_not_mcp() {
+    let address =
+        rubbish("HTTP/1.1 307 Temporary Redirect\r\nlocation: /again\r\ncontent-length: 0\r\n\r\n");
+    let address = address.await;
+    let error = Client::connect(format!("http://{address}/").as_str()).await.unwrap_err();
+    assert!(matches!(error, ConnectError::NotMcp { .. }), "{error:?}");
+    assert!(error.message().contains("redirects more than 5 times"), "{error}");
+}
+
+#[tokio::test]
+async fn options_of_urls_are_not_ignored_for_other_targets() {
+    let proxied = || Client::builder().proxy("http://proxy.example:3128").unwrap();
+    let unix = if cfg!(unix) { "unix:/no/such/socket" } else { "tcp://127.0.0.1:1" };
+    for target in ["tcp://127.0.0.1:1", unix] {
+        let error = proxied().connect(target).await.unwrap_err();
+        assert!(matches!(error, ConnectError::InvalidTarget { .. }), "{target}: {error:?}");
+        assert!(error.message().contains("`proxy`"), "{error}");
+    }
+    let error = proxied().connect(ChildCommand::new("true")).await.unwrap_err();
+    assert!(matches!(error, ConnectError::InvalidTarget { .. }), "{error:?}");
+    // Without a proxy is how they connect anyway.
+    let connected = Client::builder().no_proxy().connect(server()).await;
+    assert!(connected.is_ok(), "{connected:?}");
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicBool, Ordering::SeqCst},
+    atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
 };
 
 use serde_json::json;
@@ -97,14 +97,47 @@ async fn a_refresh_token_is_not_sent_twice_to_the_same_endpoint() {
     let broken = Arc::new(AtomicBool::new(false));
     let is_broken = broken.clone();
     let overridden: ResponseOverride = Arc::new(move |asked| {
-        let fails = is_broken.load(SeqCst) && asked.path == "/token";
-        fails.then(|| error_response(503, "temporarily_unavailable"))
+        let origin = format!("http://{}", asked.header("host").unwrap_or_default());
+        match (is_broken.load(SeqCst), asked.path.as_str()) {
+            (true, "/token") => Some(error_response(503, "temporarily_unavailable")),
+            // What a refresh does not use has changed.
+            (true, AS_METADATA) => {
+                let mut document = metadata(&origin);
+                document["scopes_supported"] = json!(["new"]);
+                document["revocation_endpoint"] = format!("{origin}/revoke/v2").into();
+                Some(json_response(document))
+            }
+            _ => None,
+        }
     });
     let setup = TestSetup::with(no_override(), overridden, TestUser::consenting()).await;
     let client = logged_in(&setup).await;
     broken.store(true, SeqCst);
     assert!(client.rejected("Bearer").await.is_err());
     assert_eq!(requests(&setup), [PRM, "/token", AS_METADATA]);
+}
+
+#[tokio::test]
+async fn an_issuer_that_was_not_confirmed_is_asked_for_once() {
+    let setup = TestSetup::default_setup().await;
+    let auth = || setup.auth().client_secret("me", "my-secret");
+    let client = setup.client_with(auth().confirm_issuer(|_| async { true }));
+    assert_eq!(client.rejected("Bearer").await, Ok(true));
+    client.accepted().await;
+    // Another process, with the stored login.
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counted = asked.clone();
+    let refusing = auth().confirm_issuer(move |_| {
+        counted.fetch_add(1, SeqCst);
+        async { false }
+    });
+    let client = setup.client_with(refusing);
+    client.accepted().await;
+    setup.issuer.clear_requests();
+    let error = client.rejected("Bearer").await.unwrap_err();
+    assert!(error.message.contains("not confirmed"), "{error}");
+    assert_eq!(asked.load(SeqCst), 1);
+    assert_eq!(setup.issuer.at("/token").len(), 0);
 }
 
 #[tokio::test]

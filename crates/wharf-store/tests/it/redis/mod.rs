@@ -5,6 +5,7 @@ mod failures;
 mod proxy;
 #[cfg(feature = "redis-tls")]
 mod tls;
+mod tunnel;
 
 use std::time::Duration;
 

@@ -2,6 +2,7 @@
 
 use std::{
     cell::Cell,
+    error::Error,
     fs,
     path::PathBuf,
     sync::{
@@ -11,6 +12,7 @@ use std::{
 };
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+use wharf_connect::{ConnectionError, ConnectionErrorKind, TlsProblem};
 use wharf_model::{BusSubscriber, Record};
 use wharf_store::{StoreOpenError, open};
 
@@ -78,6 +80,12 @@ fn start(authority: &TestAuthority, name: &str, clients: &str) -> (RedisServer, 
     (server, port.get())
 }
 
+/// The first error of this type among the sources.
+fn cause<'a, E: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a E> {
+    let cause = error.source()?;
+    cause.downcast_ref().or_else(|| self::cause(cause))
+}
+
 fn record(id: &str) -> Record {
     Record::new(id)
 }
@@ -116,9 +124,11 @@ async fn with_its_own_ca_it_stores_publishes_and_reconnects() {
 #[tokio::test]
 async fn untrusted_certificates_are_rejected_with_advice() {
     let (authority, other) = (TestAuthority::new(), TestAuthority::new());
-    let (server, port) = start(authority.sign("localhost"), "localhost", "no");
+    let (server, port) = start(authority.sign("localhost").sign("wharf"), "localhost", "no");
     let [ca, other_ca, key] =
         [authority.file("ca.pem"), other.file("ca.pem"), authority.file("localhost.key")];
+    let [certificate, invalid] = [authority.file("wharf.pem"), authority.file("invalid.pem")];
+    fs::write(&invalid, "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n").unwrap();
     let plain = server.port;
     for (url, expected) in [
         (format!("rediss://localhost:{port}?ca={other_ca}"), "?ca=PATH"),
@@ -133,7 +143,26 @@ async fn untrusted_certificates_are_rejected_with_advice() {
     ] {
         let error = open(&url).await.unwrap_err();
         assert!(error.message().contains(expected), "{url}: {error}");
+        assert!(!error.message().contains("https://"), "{url}: {error}");
     }
+    // A file that cannot be used is named with its setting, and the reason is kept.
+    for (settings, expected) in [
+        (format!("ca={invalid}"), "invalid.pem of `ca`"),
+        ("ca=/no/such.pem".to_owned(), "/no/such.pem of `ca`"),
+        (format!("ca={ca}&cert={certificate}&key=/no/such.key"), "/no/such.key of `key`"),
+        (format!("ca={ca}&cert={certificate}&key={ca}"), "no private key"),
+        // The key of another certificate.
+        (format!("ca={ca}&cert={certificate}&key={key}"), "localhost.key of `key`"),
+    ] {
+        let error = open(&format!("rediss://localhost:{port}?{settings}")).await.unwrap_err();
+        assert!(matches!(error, StoreOpenError::File { .. }), "{settings}: {error:?}");
+        assert!(error.message().contains(expected), "{settings}: {error}");
+        assert!(!error.message().contains("?ca="), "{settings}: {error}");
+        assert!(error.source().is_some(), "{settings}");
+    }
+    let error = open(&format!("rediss://localhost:{port}?ca={other_ca}")).await.unwrap_err();
+    let connection = cause::<ConnectionError>(&error).unwrap();
+    assert_eq!(connection.kind(), ConnectionErrorKind::Tls(TlsProblem::UnknownIssuer));
     assert!(open(&format!("rediss://localhost:{port}?ca={ca}")).await.is_ok());
 }
 

@@ -1,7 +1,7 @@
 //! Opens the session of an HTTP transport, opens it again when the server has lost it (404), and sends the request that
 //! found it lost once more.
 
-use std::sync::Arc;
+use std::{pin::pin, sync::Arc};
 
 use bytestring::ByteString;
 use tokio::time::timeout;
@@ -33,15 +33,16 @@ impl HttpTransportState {
             return Ok(connection);
         }
         let state = self.clone();
-        // Spawned: a call that is not polled must not block the handshake for others.
-        let mut opening = tokio::spawn(async move { state.open().await });
+        // In a task: a call that is not polled must not block the handshake for others.
+        let reopening = || async move { state.reopen().await };
+        let mut opening = pin!(self.opening.run_in_task(|| self.opened(), reopening));
         let mut login_state = self.http.login_state();
         loop {
             let is_login = *login_state.borrow_and_update();
             let _paused = outbox.filter(|_| is_login).map(Outbox::pause);
             tokio::select! {
                 opened = &mut opening => {
-                    return opened.unwrap_or_else(|_| Err(opening_failed()));
+                    return opened.unwrap_or_else(|| Err(opening_failed()));
                 }
                 _ = login_state.changed() => {}
             }
@@ -49,11 +50,15 @@ impl HttpTransportState {
     }
 
     pub(super) async fn open(&self) -> Result<Arc<HttpConnection>, Error> {
-        let opened = || match self.current() {
+        self.opening.run(|| self.opened(), self.reopen()).await
+    }
+
+    /// The connection that another call has opened, or the error that nothing is opened any more.
+    fn opened(&self) -> Option<Result<Arc<HttpConnection>, Error>> {
+        match self.current() {
             Some(connection) => Some(Ok(connection)),
             None => self.closing.is_stopped().then(|| Err(closed_error())),
-        };
-        self.opening.run(opened, self.reopen()).await
+        }
     }
 
     async fn reopen(&self) -> Result<Arc<HttpConnection>, Error> {

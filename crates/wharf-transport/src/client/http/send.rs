@@ -16,7 +16,6 @@ use tokio::sync::watch;
 use wharf_connect::ConnectionError;
 use wharf_model::{Error, ErrorKind, FailureOrigin, excerpt};
 
-use crate::client::ClientTransportOptions;
 use crate::client::http::{
     auth,
     auth::{AuthAttempt, AuthWait},
@@ -24,6 +23,7 @@ use crate::client::http::{
     response::ServerResponse,
     server_url::ServerUrl,
 };
+use crate::client::{ClientTransportOptions, not_connected};
 
 /// Maximum number of redirects of one message, those after each authorization together. With
 /// [`auth::MAX_AUTH_RETRIES`] it bounds the requests for one message: table in `wharf-client/src/call/mod.rs`.
@@ -76,9 +76,10 @@ impl HttpSender {
         let connector = HttpConnector::new(&options.connector);
         // All requests go to this origin, so the proxy gets each of them.
         if let Some(value) = connector.forward_authorization(url.origin()) {
-            let mut value = HeaderValue::from_str(value).map_err(|_| {
+            let mut value = HeaderValue::from_str(value).map_err(|error| {
                 Error::new(ErrorKind::InvalidParams)
                     .with_message("the credentials of the proxy do not fit in a header")
+                    .from_client_because(FailureOrigin::Target, Arc::new(error))
             })?;
             value.set_sensitive(true);
             user_headers.insert(PROXY_AUTHORIZATION, value);
@@ -153,8 +154,7 @@ impl HttpSender {
             let tried = self.send_once(verb, &to, headers, body).await?;
             let Some(next) = redirect_target(verb, &to, &tried.response)? else { return Ok(tried) };
             *redirects = redirects.checked_sub(1).ok_or_else(|| {
-                let problem = format!("{} redirects more than {MAX_REDIRECTS} times", self.url);
-                Error::new(ErrorKind::TransportError).with_message(problem)
+                not_followed(format!("{} redirects more than {MAX_REDIRECTS} times", self.url))
             })?;
             tried.response.drain().await;
             to = next;
@@ -264,11 +264,7 @@ fn request_error(to: &ServerUrl, error: legacy::Error) -> Error {
     let mut cause = error.source();
     while let Some(it) = cause {
         if let Some(problem) = it.downcast_ref::<ConnectionError>() {
-            let error = Error::new(ErrorKind::TransportError).with_message(problem.to_string());
-            return match problem.io_error() {
-                Some(source) => error.from_client_because(FailureOrigin::NotSent, source),
-                None => error.from_client(FailureOrigin::NotSent),
-            };
+            return not_connected(problem, problem.to_string());
         }
         if let Some(hyper_error) = it.downcast_ref::<hyper::Error>() {
             let (problem, origin) = connection_error(to, hyper_error);

@@ -3,8 +3,10 @@
 use std::{fmt, sync::Arc};
 
 use http::Uri;
-use wharf_connect::{ConnectionError, Origin, Url};
-use wharf_model::{Error, ErrorKind};
+use wharf_connect::{Origin, Url};
+use wharf_model::{Error, ErrorKind, FailureOrigin};
+
+use crate::client::not_connected;
 
 /// An absolute `http` or `https` URL without credentials and fragment. Clones share it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,10 +22,13 @@ struct ParsedUrl {
 
 impl ServerUrl {
     pub(crate) fn parse(text: &str) -> Result<ServerUrl, Error> {
-        let (url, origin) = Origin::parse_url(text).map_err(|error| invalid(&error))?;
+        let (url, origin) =
+            Origin::parse_url(text).map_err(|error| not_connected(&error, error.to_string()))?;
         let uri = url.as_str().parse().map_err(|error| {
             let problem = format!("invalid URL \"{origin}{}\": {error}", url.path());
-            Error::new(ErrorKind::InvalidParams).with_message(problem)
+            Error::new(ErrorKind::InvalidParams)
+                .with_message(problem)
+                .from_client_because(FailureOrigin::Target, Arc::new(error))
         })?;
         Ok(ServerUrl(Arc::new(ParsedUrl { url, origin, uri })))
     }
@@ -49,10 +54,6 @@ impl fmt::Display for ServerUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{}", self.0.origin, self.0.url.path())
     }
-}
-
-fn invalid(error: &ConnectionError) -> Error {
-    Error::new(ErrorKind::InvalidParams).with_message(error.to_string())
 }
 
 #[cfg(test)]

@@ -24,13 +24,10 @@ impl<D: Connector> StreamTransportState<D> {
             return Ok(connection);
         }
         let state = self.clone();
-        // Spawned: a call that is not polled must not block the others.
-        let opening = tokio::spawn(async move { state.open().await });
-        opening.await.unwrap_or_else(|_| Err(opening_failed()))
-    }
-
-    async fn open(self: &Arc<Self>) -> Result<StreamConnection, Error> {
-        self.opening.run(|| self.live().map(Ok), self.reopen()).await
+        // In a task: a call that is not polled must not block the others.
+        let opening = || async move { state.reopen().await };
+        let opened = self.opening.run_in_task(|| self.live().map(Ok), opening).await;
+        opened.unwrap_or_else(|| Err(opening_failed()))
     }
 
     pub(super) fn live(&self) -> Option<StreamConnection> {

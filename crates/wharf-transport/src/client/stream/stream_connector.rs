@@ -136,7 +136,8 @@ fn used_pair() -> Error {
         "Connection closed: a pair of streams cannot be reopened; create a new client, or use a \
          `StreamConnector`",
     );
-    error.from_client(FailureOrigin::NotSent)
+    // Another attempt would find the same pair.
+    error.from_client(FailureOrigin::Usage)
 }
 
 /// The name in errors.

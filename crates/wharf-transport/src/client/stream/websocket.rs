@@ -27,6 +27,7 @@ use crate::client::stream::socket::unreachable_because;
 use crate::client::{
     ClientTransportOptions,
     http::{auth, error::by_status_error, server_url::ServerUrl},
+    not_connected,
     stream::{
         connection::too_long,
         connector::{ConnectionParts, Connector, MessageSink, MessageSource},
@@ -113,7 +114,9 @@ impl WebSocketConnector {
     ) -> Result<HandshakeAttempt, Error> {
         // Without HTTP/2, which has another form of handshake. Certificates are loaded once for all copies.
         let stream = options.connector.connect(self.http_url.origin()).await;
-        let stream = stream.map_err(|error| unreachable(self.name(), error))?;
+        let stream = stream.map_err(|error| {
+            not_connected(&error, format!("Cannot connect to {}: {error}", self.name()))
+        })?;
         let mut config = WebSocketConfig::default();
         config.read_buffer_size = BUFFER_BYTES;
         config.write_buffer_size = BUFFER_BYTES;

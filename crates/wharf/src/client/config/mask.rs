@@ -57,6 +57,7 @@ const TOKEN_PREFIXES: [&str; 20] = [
 pub fn masked_url(url: &str) -> String {
     let (url, fragment) = parts(url, '#');
     let (address, query) = parts(url, '?');
+    let ends_later = [query, fragment].into_iter().flatten().any(|it| it.contains('@'));
     let mut masked = match address.split_once("://") {
         Some((scheme, rest)) => {
             let end = rest.find('/').unwrap_or(rest.len());
@@ -71,6 +72,10 @@ pub fn masked_url(url: &str) -> String {
                     true => format!("{scheme}://{}:{MASK}", parts(user, ':').0),
                     false => format!("{scheme}://{MASK}@{rest}"),
                 },
+                // The password contains `?` or `#`, or the text is the host: it is shown up to the port.
+                (None, None) if has_password(host) && ends_later => {
+                    return format!("{scheme}://{}:{MASK}", parts(host, ':').0);
+                }
                 _ => address.to_owned(),
             }
         }
@@ -219,6 +224,8 @@ mod tests {
             ("https://u:hunter2@h:1/a@b?token=hunter3&x=", "https://***@h:1/a@b?token=***&x="),
             ("tcp://u:hunter2@h:1", "tcp://***@h:1"),
             ("http://u:hun/ter2@h/a", "http://***@h/a"),
+            ("http://u:hun#ter2@h:1/a", "http://u:***"),
+            ("http://u:hun?ter2@h:1/a", "http://u:***"),
             ("http://h/?hunter2", "http://h/?***"),
             ("http://h/#hunter2", "http://h/#***"),
             ("http://h/?key=${KEY}", "http://h/?key=${KEY}"),

@@ -122,11 +122,13 @@ impl EventLog {
     }
 
     /// Detaches the reader of this process, because a client reads the stream from the store.
-    pub(crate) fn detach_for_store(&self) {
+    pub(crate) fn detach_for_store(self: &Arc<Self>) {
         let mut state = self.lock();
         let Some(persist_state) = &mut state.persist_state else { return };
         persist_state.read_from_store = true;
         let reader = state.set_reader(None);
+        // A stream that ended and was not discarded, because it was read here, can be now.
+        self.enqueue_ended(&mut state);
         drop(state);
         self.notify_detached(reader);
     }
@@ -143,5 +145,55 @@ impl EventLog {
     /// Returns true if the events have been dropped.
     pub(crate) fn is_closed(&self) -> bool {
         self.lock().discarded
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+    use std::sync::Weak;
+
+    use wharf_model::{
+        BoxFuture, Caller, Error, ErrorKind, Implementation, Outbox, Outcome, Request, Service,
+    };
+    use wharf_wire::ServerProtocol;
+
+    use super::*;
+    use crate::{
+        ServerContext, Shutdown,
+        server::http::{HttpLimits, session::live_session::SessionContext},
+        task_set::TaskSet,
+    };
+
+    struct NoService;
+
+    impl Service for NoService {
+        fn call(&self, _: Request, _: Outbox) -> BoxFuture<Outcome> {
+            Box::pin(std::future::ready(Error::new(ErrorKind::InternalError).into()))
+        }
+    }
+
+    /// The whole stream is stored, and its time is up while a client of this process reads it. When the client
+    /// has resumed in another process, nothing keeps the events here.
+    #[tokio::test]
+    async fn a_stored_stream_whose_reader_moved_is_discarded() {
+        let wire = ServerProtocol::new(Implementation::new("harbour", "1.0.0"));
+        let context = Arc::new(ServerContext::new(Arc::new(wire), NoService));
+        let tasks = Arc::new(TaskSet::default());
+        let common = SessionContext::new(context, HttpLimits::default(), &tasks, Shutdown::new());
+        let log = EventLog::new(1, common.clone(), &Caller::Local, None, Weak::new());
+        log.push(b"one".to_vec());
+        log.start_persisting();
+        log.attach().unwrap();
+        log.end(None);
+        while let Some(event) = log.next_unstored() {
+            log.mark_stored(&event);
+        }
+        let expire = || common.replay_budget.expire(u64::MAX);
+        expire();
+        assert!(!log.is_closed(), "it is being read");
+        log.detach_for_store();
+        expire();
+        assert!(log.is_closed());
     }
 }
