@@ -121,9 +121,10 @@ fn keys_come_from_the_environment() {
     let error = KeyRing::from_env("WHARF_TEST_STATE_KEY").unwrap_err();
     assert!(error.source().unwrap().is::<std::env::VarError>());
     let child = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "keys_come_from_the_environment"])
+        .args(["--exact", "state_encryption::keys_come_from_the_environment"])
         .env("WHARF_TEST_STATE_KEY", KEY)
         .output()
         .unwrap();
-    assert!(child.status.success(), "{child:?}");
+    let output = String::from_utf8_lossy(&child.stdout);
+    assert!(child.status.success() && output.contains("1 passed"), "{child:?}");
 }

@@ -306,7 +306,7 @@ fn a_process_that_is_killed_loses_nothing_it_acknowledged() {
     let mut acknowledged = Vec::new();
     // Two at a time, so that the killed one leaves locks behind for the other.
     let spawn = || {
-        let name = "a_process_that_is_killed_loses_nothing_it_acknowledged";
+        let name = "sqlite::a_process_that_is_killed_loses_nothing_it_acknowledged";
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", name, "--nocapture"]).env(URL, &url).stdout(Stdio::piped());
         command.spawn().unwrap()

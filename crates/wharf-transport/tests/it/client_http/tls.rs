@@ -51,7 +51,7 @@ fn system_root_certificates_are_accepted() {
     fs::write(&file, &certificate).unwrap();
     fs::write(file.with_extension("key"), key).unwrap();
     let done = Command::new(env::current_exe().unwrap())
-        .args(["tls::trusting", "--exact", "--ignored", "--nocapture"])
+        .args(["client_http::tls::trusting", "--exact", "--ignored", "--nocapture"])
         .env("SSL_CERT_FILE", &file)
         .env(CERTIFICATE, &file)
         .output()

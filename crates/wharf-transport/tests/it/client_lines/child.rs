@@ -34,7 +34,7 @@ fn as_a_server() {
 fn this_program() -> ChildCommand {
     let program = std::env::current_exe().unwrap();
     ChildCommand::new(program.to_str().unwrap())
-        .args(["--exact", "child::as_a_server", "--nocapture", "--test-threads=1"])
+        .args(["--exact", "client_lines::child::as_a_server", "--nocapture", "--test-threads=1"])
         .env(ROLE, "server")
 }
 

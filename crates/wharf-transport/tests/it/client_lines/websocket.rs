@@ -216,7 +216,7 @@ fn encrypted_websockets_work() {
     fs::write(&file, made.cert.pem()).unwrap();
     fs::write(file.with_extension("key"), made.signing_key.serialize_pem()).unwrap();
     let done = Command::new(env::current_exe().unwrap())
-        .args(["websocket::trusting", "--exact", "--ignored", "--nocapture"])
+        .args(["client_lines::websocket::trusting", "--exact", "--ignored", "--nocapture"])
         .env("SSL_CERT_FILE", &file)
         .env(CERTIFICATE, &file)
         .output()

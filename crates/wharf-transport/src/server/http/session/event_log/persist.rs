@@ -52,6 +52,13 @@ impl EventLog {
             writer.cancel_calls(session);
             return Err(unavailable);
         }
+        self.set_unstored();
+        writer.run(self.clone());
+        Ok(())
+    }
+
+    /// Marks the events of the stream as not stored yet.
+    fn set_unstored(&self) {
         let mut state = self.lock();
         let (unstored_bytes, active) = (state.bytes, true);
         let newest = state.newest;
@@ -59,9 +66,6 @@ impl EventLog {
         let stored = newest - state.events.len() as u64;
         state.persist_state =
             Some(PersistState { stored, unstored_bytes, active, ..PersistState::default() });
-        drop(state);
-        writer.run(self.clone());
-        Ok(())
     }
 
     /// Stores pending events, unless a task already does.
@@ -183,13 +187,13 @@ mod tests {
         let common = SessionContext::new(context, HttpLimits::default(), &tasks, Shutdown::new());
         let log = EventLog::new(1, common.clone(), &Caller::Local, None, Weak::new());
         log.push(b"one".to_vec());
-        log.start_persisting();
+        log.set_unstored();
         log.attach().unwrap();
         log.end(None);
         while let Some(event) = log.next_unstored() {
             log.mark_stored(&event);
         }
-        let expire = || common.replay_budget.expire(u64::MAX);
+        let expire = || common.replay_budget.expire(u64::MAX, 1);
         expire();
         assert!(!log.is_closed(), "it is being read");
         log.detach_for_store();
