@@ -2,16 +2,19 @@
 
 use std::{
     fmt,
-    future::poll_fn,
+    pin::Pin,
     sync::Arc,
     task::{Context, Waker},
     time::Duration,
 };
 
-use wharf_model::{ActiveCall, Deadlines, Event, Outcome, Request, Service, Timer, setters};
+use wharf_model::{ActiveCall, Deadlines, Outcome, Request, Service, Timer, setters};
 use wharf_wire::ServerProtocol;
 
 use crate::{TokioTimer, server::limits::message_memory::MessageBudget};
+
+/// Rest of the handler of a notification. It must be polled again at once.
+pub(crate) type PendingNotification = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Everything that a server transport needs: the service, the protocol codec, and the limits.
 #[derive(Clone)]
@@ -54,15 +57,18 @@ impl ServerContext {
         self
     }
 
-    /// Runs the handler of a notification of a client, in the background if it is pending. It has no reply, and the
-    /// limit of concurrent calls bounds how many run.
-    pub(crate) fn run_notification(&self, request: Request) {
+    /// Starts the handler of a notification of a client, and returns the rest of it if it is pending: the transport runs
+    /// that as long as the client is there. It has no reply, and the limit of concurrent calls bounds how many run.
+    pub(crate) fn start_notification(&self, request: Request) -> Option<PendingNotification> {
         let call = ActiveCall::start(&*self.service, request, self.timer.clone(), self.deadlines);
-        let mut run = Box::pin(discard_events(call));
+        let mut run: PendingNotification = Box::pin(async {
+            if let Outcome::Failed(error) = call.run_alone().await {
+                tracing::debug!(%error, "the handler of a notification failed");
+            }
+        });
         // Most handlers end with the first poll: then the next message finds their effect.
-        if run.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
-            tokio::spawn(run);
-        }
+        let first = run.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        first.is_pending().then_some(run)
     }
 
     /// Maximum length of a message in bytes.
@@ -90,20 +96,6 @@ setters!(ServerContext {
     #[cfg(feature = "http")]
     http_limits: crate::server::http::HttpLimits,
 });
-
-/// Runs a call that has no channel to its client.
-async fn discard_events(mut call: ActiveCall) {
-    loop {
-        match poll_fn(|cx| call.poll_event(cx)).await {
-            Event::ClientRequest(id, ask) => call.refuse(id, &ask),
-            Event::Done(Outcome::Failed(error)) => {
-                return tracing::debug!(%error, "the handler of a notification failed");
-            }
-            Event::Done(_) => return,
-            Event::Notify(_) | Event::Withdraw(_) | Event::LetGo => {}
-        }
-    }
-}
 
 impl fmt::Debug for ServerContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

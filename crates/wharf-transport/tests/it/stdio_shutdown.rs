@@ -68,7 +68,7 @@ struct ServerProcess {
 impl ServerProcess {
     fn start() -> ServerProcess {
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "as_a_server", "--nocapture", "--test-threads=1"])
+            .args(["--exact", "stdio_shutdown::as_a_server", "--nocapture", "--test-threads=1"])
             .env(ROLE, "1")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

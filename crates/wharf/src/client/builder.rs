@@ -7,7 +7,6 @@ use std::{
     time::Duration,
 };
 
-use crate::client::config::masked_url;
 use wharf_client::{CallOptions, ClientHandle, ClientHandler, ClientHandlerBuilder};
 use wharf_connect::HostConnector;
 #[cfg(feature = "server")]
@@ -26,7 +25,10 @@ use wharf_transport::{
 use wharf_wire::ClientIdentity;
 
 use super::{Client, Target};
-use crate::client::{connect::target_error, connect_timeout};
+use crate::client::{
+    connect::{observed_server, target_error},
+    connect_timeout,
+};
 use crate::{Era, ProtocolVersion};
 
 /// Protocol versions of servers, cached for this process.
@@ -129,7 +131,7 @@ impl ClientBuilder {
     }
 
     /// Adds an [observer](crate::observe::Observer), which receives the start and the end of every
-    /// request.
+    /// request, those that a proxy forwards included, and the end of the connection.
     pub fn observe(mut self, observer: impl Observer) -> Self {
         self.observers = self.observers.with(observer);
         self
@@ -281,15 +283,12 @@ impl ClientBuilder {
                   authenticate the caller themselves",
             ));
         }
-        let server = match &target {
-            Target::Url(url) => Some(masked_url(url).to_string()),
-            _ => None,
-        };
+        let server = observed_server(&target);
         let limit = self.connect_limit();
         let deadline = Deadline::new(Some(limit));
-        let link =
-            connect_timeout::within(limit, &deadline, self.connect_target(target, &deadline))
-                .await?;
+        // Boxed: it is large, and each future around it would hold it on the stack.
+        let connecting = Box::pin(self.connect_target(target, &deadline));
+        let link = connect_timeout::within(limit, &deadline, connecting).await?;
         let timer: Arc<dyn Timer> = Arc::new(TokioTimer);
         let ClientBuilder { calls, handler, observers, .. } = self;
         Ok(Client(ClientHandle::observed(link, timer, calls, handler, observers, server)))
