@@ -4,16 +4,17 @@ use std::{
     borrow::Cow,
     fmt,
     sync::{Arc, Mutex, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{json, value::RawValue};
 use wharf_model::{
-    ActiveCall, ClientObservation, Completion, CompletionRef, CustomNotification, Deadlines, Error,
-    ErrorKind, FailureOrigin, LogLevel, Method, Observers, Peer, PromptInfo, PromptResult,
-    ReadResult, Request, ResourceInfo, ServerCapabilities, Service, SubscriptionFilter,
-    TASKS_EXTENSION, Task, TemplateInfo, Timer, ToolInfo, ToolResult,
+    ActiveCall, BoxFuture, CallRole, ClientObservation, Completion, CompletionRef,
+    CustomNotification, Deadlines, Error, ErrorKind, FailureOrigin, LogLevel, Method,
+    ObservedEvent, ObservedServer, Observers, Outbox, Outcome, Peer, PromptInfo, PromptResult,
+    ReadResult, Request, ResourceInfo, ServerCapabilities, Service, SessionEnd, SubscriptionFilter,
+    TASKS_EXTENSION, Task, TemplateInfo, Timer, ToolInfo, ToolResult, forward_for_client,
 };
 
 use crate::{
@@ -21,7 +22,7 @@ use crate::{
     ServerInfo, Subscription, TaskHandle,
     cache::server_state::ServerState,
     call::{builder::CallKind, request, request::CallSpec, result, total_timeout},
-    proxy::forward::ProxyService,
+    proxy::{forward::ProxyService, known_targets::KnownTargets},
     task::{PendingCancels, TaskDialect, list},
 };
 
@@ -57,8 +58,33 @@ struct ClientState {
     server_state: Arc<ServerState>,
     pending_cancels: PendingCancels,
     observers: Observers,
-    /// Address of the server, for observers.
-    server: Option<String>,
+    /// The server, for observers.
+    server: ObservedServer,
+    connected: Instant,
+}
+
+impl ClientState {
+    /// What observers receive with each call.
+    fn observation<'a>(&'a self, about: &'a ServerInfo) -> ClientObservation<'a> {
+        let protocol_version = Some(&*about.revision).filter(|date| !date.is_empty());
+        let (observers, server) = (&self.observers, &self.server);
+        ClientObservation { observers, server, protocol_version, has_target: None }
+    }
+}
+
+/// The connection ends with the last handle.
+impl Drop for ClientState {
+    fn drop(&mut self) {
+        let Some(transport) = self.server.transport.filter(|_| !self.observers.is_empty()) else {
+            return;
+        };
+        let about = self.transport.about();
+        let elapsed = self.timer.now().saturating_duration_since(self.connected);
+        let end = SessionEnd::new(transport, elapsed).role(CallRole::Client);
+        let revision = Some(&*about.revision).filter(|date| !date.is_empty());
+        let end = end.protocol_version(revision);
+        self.observers.emit(|| ObservedEvent::SessionEnded(end));
+    }
 }
 
 impl ClientHandle {
@@ -70,10 +96,11 @@ impl ClientHandle {
         options: CallOptions,
         handler: Arc<dyn ClientHandler>,
     ) -> ClientHandle {
-        ClientHandle::observed(transport, timer, options, handler, Observers::default(), None)
+        let (observers, server) = (Observers::default(), ObservedServer::default());
+        ClientHandle::observed(transport, timer, options, handler, observers, server)
     }
 
-    /// Creates a handle whose requests are reported to `observers`, with the address of the server.
+    /// Creates a handle whose requests are reported to `observers`, with what they need to know about the server.
     #[must_use]
     pub fn observed(
         transport: Arc<dyn ClientTransport>,
@@ -81,7 +108,7 @@ impl ClientHandle {
         options: CallOptions,
         handler: Arc<dyn ClientHandler>,
         observers: Observers,
-        server: Option<String>,
+        server: ObservedServer,
     ) -> ClientHandle {
         let server_state = ServerState::new(options.cache, handler.clone());
         let listener: Arc<dyn crate::NotificationListener> = server_state.clone();
@@ -93,6 +120,7 @@ impl ClientHandle {
         let peer = Arc::new(Peer::new(None, capabilities));
         let log_level = Mutex::new(options.log_level);
         let pending_cancels = PendingCancels::default();
+        let connected = timer.now();
         ClientHandle(Arc::new(ClientState {
             transport,
             timer,
@@ -104,6 +132,7 @@ impl ClientHandle {
             pending_cancels,
             observers,
             server,
+            connected,
         }))
     }
 
@@ -119,12 +148,26 @@ impl ClientHandle {
             return ActiveCall::start(service, request, timer, deadlines);
         }
         let about = self.about();
-        let client = ClientObservation {
-            observers: &self.0.observers,
-            server: self.0.server.as_deref(),
-            protocol_version: Some(&*about.revision).filter(|date| !date.is_empty()),
-        };
+        let client = self.0.observation(&about);
         ActiveCall::start_for_client(service, request, timer, deadlines, client)
+    }
+
+    /// Forwards a request of a proxy to the server within the call that it serves, and reports it to the observers.
+    pub(crate) fn forward(
+        &self,
+        targets: &KnownTargets,
+        request: Request,
+        outbox: Outbox,
+    ) -> BoxFuture<Outcome> {
+        let transport = self.transport();
+        if self.0.observers.is_empty() && transport.observers().is_empty() {
+            return transport.call(request, outbox);
+        }
+        let about = self.about();
+        let has_target = |request: &Request| targets.contains(request);
+        let client =
+            ClientObservation { has_target: Some(&has_target), ..self.0.observation(&about) };
+        forward_for_client(&*transport, request, outbox, client)
     }
 
     /// The server's name, version, capabilities and protocol revision.

@@ -9,9 +9,9 @@ use std::{
 
 use serde_json::{Value, json, value::RawValue};
 use wharf_model::{
-    BoxFuture, Deadlines, Direction, Error, FailureOrigin, Implementation, InputRequired, Method,
-    Observers, Outbox, Outcome, Reply, Request, RequestBuilder, RequestExtensions, Service, Task,
-    TaskRequest, Timer, ToolResult, Trusted,
+    ActiveCall, BoxFuture, Deadlines, Direction, Error, FailureOrigin, Implementation,
+    InputRequired, Method, ObservedTransport, Observers, Outbox, Outcome, Reply, Request,
+    RequestBuilder, RequestExtensions, Service, Task, TaskRequest, Timer, ToolResult, Trusted,
 };
 
 use crate::{
@@ -57,11 +57,12 @@ pub async fn local_with(
     info: Implementation,
     scope: RequestExtensions,
 ) -> Result<Arc<dyn ClientTransport>, Error> {
+    let mut scope = scope;
+    scope.insert(ObservedTransport::InMemory);
     let scope = scope.shared();
     let mut request = RequestBuilder::new(Method::Discover).build();
     request.scope = scope.clone();
-    let outbox = Outbox::new(Arc::new(NoTimer), Deadlines { idle: None, total: None });
-    match service.call(request, outbox).await {
+    match start(&*service, request).run_alone().await {
         Outcome::Complete(Reply::Discover(discovery)) => Ok(Arc::new(InProcessTransport {
             about: Arc::new(ServerInfo::new(info, *discovery)),
             service,
@@ -167,12 +168,11 @@ impl ClientTransport for InProcessTransport {
             let mut request = request(builder, Method::Custom, Some(&params))?;
             request.notification = true;
             request.scope = self.scope.clone();
-            let outbox = Outbox::new(Arc::new(NoTimer), Deadlines { idle: None, total: None });
-            Ok(self.service.call(request, outbox))
+            Ok(start(&*self.service, request))
         });
         // Like over a connection, the sender does not learn how the handler ended.
         Box::pin(async move {
-            call?.await;
+            call?.run_alone().await;
             Ok(())
         })
     }
@@ -187,6 +187,11 @@ impl ClientTransport for InProcessTransport {
     fn close(&self) -> BoxFuture<()> {
         Box::pin(ready(()))
     }
+}
+
+/// Starts a call without deadlines: the caller waits as long as it likes.
+fn start(service: &dyn Service, request: Request) -> ActiveCall {
+    ActiveCall::start(service, request, Arc::new(NoTimer), Deadlines { idle: None, total: None })
 }
 
 /// Builds a request for `method` with these parameters.
@@ -253,7 +258,7 @@ fn task_created(task: &Task) -> Value {
     result
 }
 
-/// Timer of the discovery call, which has no deadline.
+/// Timer of calls without deadlines.
 struct NoTimer;
 
 impl Timer for NoTimer {

@@ -22,9 +22,17 @@ use crate::handler::tool_error::with_all_sources;
 pub struct Tracing;
 
 impl Observer for Tracing {
-    fn call_started(&self, call: &CallStart<'_>) -> CallState {
+    fn is_active(&self) -> bool {
         // Panics are logged at this level even where spans and other ends are not.
-        if !tracing::enabled!(Level::ERROR) || call.role() == CallRole::Client {
+        tracing::enabled!(Level::ERROR)
+    }
+
+    fn logs_panics(&self) -> bool {
+        true
+    }
+
+    fn call_started(&self, call: &CallStart<'_>) -> CallState {
+        if !self.is_active() || call.role() == CallRole::Client {
             return CallState::Ignored;
         }
         let request = call.request();

@@ -13,6 +13,7 @@ mod metrics;
 #[cfg(feature = "logs")]
 pub use crate::logs::{LogConfigError, LogFormat, Logs};
 pub use crate::metrics::{
-    Metrics, MetricsFormat,
+    Metrics, MetricsOptions,
     families::{METRIC_FAMILIES, MetricKind},
+    format::MetricsFormat,
 };

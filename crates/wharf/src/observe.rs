@@ -6,12 +6,13 @@
 
 pub use wharf_model::{
     CallEnd, CallErrorType, CallOutcome, CallRole, CallScope, CallStart, CallState,
-    NetworkProtocolVersion, ObservedEvent, ObservedSession, ObservedTransport, Observer, Observers,
-    Refusal, RefusalReason, SessionEnd, TaskChange, TaskEvent, TraceContext, UpstreamChange,
+    NetworkProtocolVersion, ObservedEvent, ObservedServer, ObservedSession, ObservedTask,
+    ObservedTransport, Observer, Observers, Refusal, RefusalReason, SessionEnd, TaskChange,
+    TaskEvent, TraceContext, UpstreamChange,
 };
 #[cfg(feature = "server")]
 pub use wharf_server::Tracing;
 #[cfg(feature = "logs")]
 pub use wharf_telemetry::{LogConfigError, LogFormat, Logs};
 #[cfg(feature = "metrics")]
-pub use wharf_telemetry::{Metrics, MetricsFormat};
+pub use wharf_telemetry::{Metrics, MetricsFormat, MetricsOptions};

@@ -1,17 +1,19 @@
 //! Sends any request by its method name, with the timeouts and events of a call.
 
 use std::{
+    collections::BTreeMap,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
 use serde_json::value::RawValue;
 use wharf_model::{
-    BoxFuture, Error, FailureOrigin, Outbox, Outcome, Reply, Request, RequestBuilder, Service,
+    BoxFuture, Direction, Error, FailureOrigin, Method, Observers, Outbox, Outcome, Reply, Request,
+    RequestBuilder, RequestExtensions, Service, ToolResult,
 };
 
 use crate::{
-    ClientHandle,
+    ClientHandle, ClientTransport,
     call::{builder::CallHooks, result::unexpected, run},
 };
 
@@ -23,20 +25,40 @@ pub(crate) async fn ask(
     idle: Duration,
 ) -> Result<Box<RawValue>, Error> {
     let params = params.map(RawValue::from_string).transpose().map_err(invalid_params)?;
-    let raw = RawRequest {
-        caller: caller.clone(),
-        method: method.clone(),
-        params,
-        result: ResultSlot::default(),
-    };
-    // The service sends the parameters: an active call has no request with any of them.
-    let stand_in = RequestBuilder::custom(&method).build();
-    match run::send_request(caller, &raw, stand_in, &mut hooks, idle).await.0 {
-        Outcome::Failed(error) => Err(*error),
-        _ => {
-            raw.result.lock().unwrap_or_else(PoisonError::into_inner).take().ok_or_else(unexpected)
+    let transport = caller.transport();
+    let stand_in = stand_in(&method, params.as_deref(), transport.scope());
+    let raw = RawRequest { transport, method, params, result: ResultSlot::default() };
+    let outcome = run::send_request(caller, &raw, stand_in, &mut hooks, idle).await.0;
+    let result = raw.result.lock().unwrap_or_else(PoisonError::into_inner).take();
+    match (outcome, result) {
+        (Outcome::Failed(error), _) => Err(*error),
+        (_, Some(result)) => Ok(result),
+        // The call itself ended so, such as after a panic.
+        (Outcome::Complete(Reply::Tool(result)), None) => {
+            Ok(serde_json::value::to_raw_value(&result)?)
         }
+        (_, None) => Err(unexpected()),
     }
+}
+
+/// Returns the request as observers see it. The service sends the parameters: an active call needs none of them.
+fn stand_in(method: &str, params: Option<&RawValue>, scope: RequestExtensions) -> Request {
+    let known = Method::from_name(method).filter(|it| it.info().direction == Direction::Call);
+    let mut builder = known.map_or_else(|| RequestBuilder::custom(method), RequestBuilder::new);
+    if let Some(name) = known.and_then(|method| method.info().mirrored)
+        && let Some(target) = params.and_then(|params| member(params.get(), name))
+    {
+        builder = builder.target(&target);
+    }
+    let mut request = builder.build();
+    request.scope = scope;
+    request
+}
+
+/// Returns the string member `name` of a JSON object.
+fn member(json: &str, name: &str) -> Option<String> {
+    let mut members: BTreeMap<String, &RawValue> = serde_json::from_str(json).ok()?;
+    serde_json::from_str(members.remove(name)?.get()).ok()
 }
 
 fn invalid_params(error: serde_json::Error) -> Error {
@@ -47,7 +69,7 @@ type ResultSlot = Arc<Mutex<Option<Box<RawValue>>>>;
 
 /// A request by its method name as a service, so that an active call can carry it.
 struct RawRequest {
-    caller: ClientHandle,
+    transport: Arc<dyn ClientTransport>,
     method: String,
     params: Option<Box<RawValue>>,
     /// The result: no outcome has room for it.
@@ -55,18 +77,37 @@ struct RawRequest {
 }
 
 impl Service for RawRequest {
-    fn call(&self, _: Request, outbox: Outbox) -> BoxFuture<Outcome> {
+    fn call(&self, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
         let (method, params) = (self.method.clone(), self.params.clone());
-        let asking = self.caller.transport().request(method, params, outbox);
-        let slot = self.result.clone();
+        let asking = self.transport.request(method, params, outbox);
+        let (slot, is_tool) = (self.result.clone(), request.method == Method::CallTool);
         Box::pin(async move {
             match asking.await {
                 Ok(result) => {
+                    let failed = is_tool && is_tool_error(&result);
                     *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
-                    Reply::Listened.into()
+                    // Observers see that the tool failed; the caller receives the result itself.
+                    if failed { ToolResult::error("").into() } else { Reply::Listened.into() }
                 }
                 Err(error) => error.into(),
             }
         })
     }
+
+    fn observers(&self) -> &Observers {
+        self.transport.observers()
+    }
+
+    fn has_target(&self, request: &Request) -> bool {
+        self.transport.has_target(request)
+    }
+}
+
+fn is_tool_error(result: &RawValue) -> bool {
+    #[derive(serde::Deserialize)]
+    struct ToolError {
+        #[serde(rename = "isError", default)]
+        is_error: bool,
+    }
+    serde_json::from_str(result.get()).is_ok_and(|it: ToolError| it.is_error)
 }

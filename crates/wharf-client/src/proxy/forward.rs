@@ -19,8 +19,9 @@ use crate::{
         retry, run,
     },
     proxy::{
-        progress_tokens, progress_tokens::ProgressTokens, subscription::ProxySubscription,
-        suspended_calls, suspended_calls::SuspendedCalls, tasks::TaskProxy,
+        known_targets::KnownTargets, progress_tokens, progress_tokens::ProgressTokens,
+        subscription::ProxySubscription, suspended_calls, suspended_calls::SuspendedCalls,
+        tasks::TaskProxy,
     },
     server_requests::dispatch,
 };
@@ -33,46 +34,55 @@ pub(crate) struct ProxyService {
     task_proxy: Arc<TaskProxy>,
     suspended: Arc<SuspendedCalls>,
     tokens: Arc<ProgressTokens>,
+    targets: Arc<KnownTargets>,
 }
 
 impl ProxyService {
     pub(crate) fn new(caller: ClientHandle) -> Self {
-        let task_proxy = Arc::new(TaskProxy::new(caller.clone()));
-        ProxyService { caller, task_proxy, suspended: Arc::default(), tokens: Arc::default() }
+        let targets = Arc::<KnownTargets>::default();
+        let task_proxy = Arc::new(TaskProxy::new(caller.clone(), targets.clone()));
+        let (suspended, tokens) = Default::default();
+        ProxyService { caller, task_proxy, suspended, tokens, targets }
     }
 }
 
 impl Service for ProxyService {
     fn call(&self, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
         let token = progress_tokens::requested_token(&request);
+        let learned = self.targets.teaches(&request);
         let call = self.forward(request, outbox);
-        let Some(token) = token else { return call };
-        let tokens = self.tokens.clone();
+        if token.is_none() && learned.is_none() {
+            return call;
+        }
+        let (tokens, targets) = (self.tokens.clone(), self.targets.clone());
         Box::pin(async move {
             let outcome = call.await;
-            tokens.record(&outcome, token);
+            if let Some(token) = token {
+                tokens.record(&outcome, token);
+            }
+            if let Some(key) = learned {
+                targets.learn(key, &outcome);
+            }
             outcome
         })
     }
 
     fn has_target(&self, request: &Request) -> bool {
-        match request.method {
-            Method::CallTool => self.caller.server_state().tool(&request.target()).is_some(),
-            _ => request.target().is_empty(),
-        }
+        self.targets.contains(request)
     }
 }
 
 impl ProxyService {
     fn forward(&self, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
         let transport = self.caller.transport();
+        let send = |request, outbox| self.caller.forward(&self.targets, request, outbox);
         let asks_here = request.asks == InputMode::Deliver && request.method.info().may_suspend;
         match request.method {
             Method::Custom if request.notification => self.forward_notification(&request),
             Method::ListTools if transport.sends_param_headers() => {
                 let (caller, state) =
                     (self.caller.clone(), self.caller.server_state().generation(Method::ListTools));
-                let call = transport.call(request, outbox);
+                let call = send(request, outbox);
                 Box::pin(async move { usable(call.await, &caller, state) })
             }
             Method::CallTool if transport.sends_param_headers() => {
@@ -81,20 +91,19 @@ impl ProxyService {
             Method::Listen => match request.filter.clone() {
                 Some(live) => {
                     let tokens = self.tokens.clone();
-                    Box::pin(
-                        ProxySubscription::new(transport, &request, live, outbox, tokens).run(),
-                    )
+                    let caller = self.caller.clone();
+                    Box::pin(ProxySubscription::new(caller, &request, live, outbox, tokens).run())
                 }
-                None => transport.call(request, outbox),
+                None => send(request, outbox),
             },
             Method::TaskResult => {
                 // The task decides how long this takes.
                 outbox.set_deadlines(Deadlines { idle: None, total: None });
-                transport.call(request, outbox)
+                send(request, outbox)
             }
             _ if asks_here => self.forward_with_retry(request, outbox),
             _ if request.method.info().may_suspend => self.forward_suspended(request, outbox),
-            _ => transport.call(request, outbox),
+            _ => send(request, outbox),
         }
     }
 

@@ -13,13 +13,13 @@ use wharf_model::{
     Peer, Request, RequestBuilder, RequestExtensions, SubscriptionFilter, TaskRequest,
 };
 
-use crate::{ClientTransport, proxy::progress_tokens::ProgressTokens};
+use crate::{ClientHandle, proxy::progress_tokens::ProgressTokens};
 
 /// Subscribes at the upstream server with the filter of the downstream client. When the filter
 /// changes, a new subscription replaces the old one after its acknowledgement, so that no change is
 /// missed in between.
 pub(crate) struct ProxySubscription {
-    transport: Arc<dyn ClientTransport>,
+    caller: ClientHandle,
     /// Extensions of the downstream request, with its principal.
     scope: RequestExtensions,
     peer: Arc<Peer>,
@@ -46,7 +46,7 @@ enum SubscriptionEvent {
 
 impl ProxySubscription {
     pub(crate) fn new(
-        transport: Arc<dyn ClientTransport>,
+        caller: ClientHandle,
         request: &Request,
         live: LiveSubscriptionFilter,
         outbox: Outbox,
@@ -54,9 +54,9 @@ impl ProxySubscription {
     ) -> Self {
         let (scope, peer) = (request.scope.clone(), request.peer());
         let subscribed_uris = live.read(|filter| filter.uris.clone());
-        let active = listen(&*transport, &scope, &peer, &live, &outbox);
+        let active = listen(&caller, &scope, &peer, &live);
         ProxySubscription {
-            transport,
+            caller,
             scope,
             peer,
             live,
@@ -120,7 +120,7 @@ impl ProxySubscription {
     }
 
     fn resubscribe(&self) -> ActiveCall {
-        listen(&*self.transport, &self.scope, &self.peer, &self.live, &self.outbox)
+        listen(&self.caller, &self.scope, &self.peer, &self.live)
     }
 
     fn switch_to_next(&mut self) {
@@ -143,11 +143,10 @@ impl ProxySubscription {
 
 /// Starts a subscription without deadlines; dropping it ends it.
 fn listen(
-    transport: &dyn ClientTransport,
+    caller: &ClientHandle,
     scope: &RequestExtensions,
     peer: &Arc<Peer>,
     live: &LiveSubscriptionFilter,
-    outbox: &Outbox,
 ) -> ActiveCall {
     let mut request = RequestBuilder::new(Method::Listen).build().from_peer(peer.clone());
     request.scope = scope.clone();
@@ -157,5 +156,5 @@ fn listen(
     }
     request.filter = Some(LiveSubscriptionFilter::new(wanted));
     let no_limits = Deadlines { idle: None, total: None };
-    ActiveCall::start(transport, request, outbox.timer().clone(), no_limits)
+    caller.start_request(&*caller.transport(), request, no_limits)
 }

@@ -1,5 +1,7 @@
 //! Proxies tasks to downstream clients that may not support the server's task dialect.
 
+use std::sync::Arc;
+
 use wharf_model::{
     BoxFuture, ClientRequest, Error, Method, Notification, Outbox, Outcome, Request, Service, Task,
     TaskRequest, TaskSupport,
@@ -8,7 +10,7 @@ use wharf_model::{
 use crate::{
     ClientHandle,
     call::events::CallEvents,
-    proxy::forward::RepeatableRequest,
+    proxy::{forward::RepeatableRequest, known_targets::KnownTargets},
     server_requests::dispatch::AnswerError,
     task::{CancelOnDrop, FollowError, TaskDialect, TaskPoller, follow, request_mode},
 };
@@ -17,11 +19,12 @@ use crate::{
 /// other clients the proxy follows the task and returns its result.
 pub(crate) struct TaskProxy {
     caller: ClientHandle,
+    targets: Arc<KnownTargets>,
 }
 
 impl TaskProxy {
-    pub(crate) fn new(caller: ClientHandle) -> Self {
-        TaskProxy { caller }
+    pub(crate) fn new(caller: ClientHandle, targets: Arc<KnownTargets>) -> Self {
+        TaskProxy { caller, targets }
     }
 
     /// Returns whether a client with this task request handles the server's tasks itself.
@@ -36,12 +39,11 @@ impl TaskProxy {
 
 impl Service for TaskProxy {
     fn call(&self, mut request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
-        let transport = self.caller.transport();
         let is_ours = request.method == Method::CallTool
             && self.caller.task_dialect() != TaskDialect::None
             && !self.is_same_dialect(request.tasking);
         if !is_ours {
-            return transport.call(request, outbox);
+            return self.caller.forward(&self.targets, request, outbox);
         }
         let caller = self.caller.clone();
         let must =
@@ -50,7 +52,8 @@ impl Service for TaskProxy {
         let (tasking, tool) = (request.tasking, request.target().into_owned());
         let repeatable =
             (tasking == TaskRequest::Declined).then(|| RepeatableRequest::of(&request));
-        let first = transport.call(request, outbox.clone());
+        let first = caller.forward(&self.targets, request, outbox.clone());
+        let targets = self.targets.clone();
         Box::pin(async move {
             let outcome = match (first.await, repeatable) {
                 (Outcome::Failed(error), Some(repeatable))
@@ -61,7 +64,7 @@ impl Service for TaskProxy {
                         &error,
                     ) =>
                 {
-                    as_task(&caller, &tool, *error, repeatable, &outbox).await
+                    as_task((&caller, &targets), &tool, *error, repeatable, &outbox).await
                 }
                 (outcome, _) => outcome,
             };
@@ -75,7 +78,7 @@ impl Service for TaskProxy {
 
 /// Calls a task-only tool again, as a task. The failed call ran nothing.
 async fn as_task(
-    caller: &ClientHandle,
+    (caller, targets): (&ClientHandle, &KnownTargets),
     tool: &str,
     error: Error,
     repeatable: Result<RepeatableRequest, Error>,
@@ -87,7 +90,7 @@ async fn as_task(
         Ok(repeatable) if support == Ok(TaskSupport::Required) => {
             let mut request = repeatable.build(repeatable.first.as_ref());
             request.tasking = TaskRequest::Wanted(None);
-            caller.transport().call(request, outbox.clone()).await
+            caller.forward(targets, request, outbox.clone()).await
         }
         _ => error.into(),
     }

@@ -3,6 +3,7 @@
 use std::{
     any::Any,
     fmt,
+    future::poll_fn,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
     task::{Context, Poll},
@@ -14,7 +15,7 @@ use crate::{
     ErrorKind, FailureOrigin, Message, Method, Notification, Outbox, Outcome, Request,
     ResponseSender, Service, TimeoutKind, Timer, ToolResult,
     call::call_clock::CallClock,
-    observe::active::{ObservedCall, panic_text},
+    observe::{active::ObservedCall, drop_payload, panic_text},
 };
 
 /// Next event of a call.
@@ -116,6 +117,30 @@ impl ActiveCall {
     pub fn for_caller(mut self) -> Self {
         self.timeout_report = TimeoutReport::Caller;
         self
+    }
+
+    /// Ends the call early, with the outcome that its client receives instead of the service's.
+    pub fn end_early(&mut self, outcome: &Outcome) {
+        self.drop_call();
+        self.outbox.close();
+        self.report_end(CallOutcome::Returned(outcome));
+    }
+
+    /// Runs the call to its end without a client: its messages are dropped, its requests refused.
+    pub async fn run_alone(mut self) -> Outcome {
+        loop {
+            match poll_fn(|cx| self.poll_event(cx)).await {
+                Event::ClientRequest(id, ask) => self.refuse(id, &ask),
+                Event::Done(outcome) => return outcome,
+                Event::Notify(_) | Event::Withdraw(_) | Event::LetGo => {}
+            }
+        }
+    }
+
+    /// Returns whether an observer receives the end of the call.
+    #[must_use]
+    pub fn is_observed(&self) -> bool {
+        self.observed.is_some()
     }
 
     /// Returns the sender for responses of the client.
@@ -243,7 +268,7 @@ impl fmt::Debug for ActiveCall {
 
 /// Runs a part of the call within the scopes of its observers.
 #[inline]
-fn within<T>(observed: &mut Option<Box<ObservedCall>>, run: impl FnOnce() -> T) -> T {
+pub(crate) fn within<T>(observed: &mut Option<Box<ObservedCall>>, run: impl FnOnce() -> T) -> T {
     match observed {
         None => run(),
         Some(observed) => run_observed(observed, run),
@@ -268,20 +293,20 @@ fn run_observed<T>(observed: &mut ObservedCall, run: impl FnOnce() -> T) -> T {
 
 /// Returns the outcome of a panic. Its text is only for observers: it may contain confidential data.
 #[cold]
-fn panicked(
+pub(crate) fn panicked(
     method: Method,
     observed: &mut Option<Box<ObservedCall>>,
     payload: Box<dyn Any + Send>,
 ) -> Outcome {
-    match observed.take() {
-        Some(mut observed) => observed.end(CallOutcome::Panicked(panic_text(&*payload))),
+    let (mut observed, text) = (observed.take(), panic_text(&*payload));
+    if !observed.as_ref().is_some_and(|observed| observed.logs_panics()) {
         // Debug format, because the text could forge lines.
-        None => {
-            tracing::error!(method = method.name(), panic = ?panic_text(&*payload), "call panicked")
-        }
+        tracing::error!(method = method.name(), panic = ?text, "call panicked");
     }
-    // The payload's destructor may panic too.
-    let _ = catch_unwind(AssertUnwindSafe(|| drop(payload)));
+    if let Some(observed) = &mut observed {
+        observed.end(CallOutcome::Panicked(text));
+    }
+    drop_payload(payload);
     match method {
         Method::CallTool => ToolResult::error(ErrorKind::ToolPanicked.message()).into(),
         _ => Error::new(ErrorKind::InternalError).into(),

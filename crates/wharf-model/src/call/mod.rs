@@ -4,6 +4,7 @@ pub(crate) mod active_call;
 pub(crate) mod call_clock;
 pub(crate) mod client_request;
 pub(crate) mod extensions;
+pub(crate) mod forwarded_call;
 pub(crate) mod header_params;
 pub(crate) mod method;
 pub(crate) mod outbox;

@@ -1,24 +1,43 @@
 //! Reports a call in flight to its observers.
 
-use std::{any::Any, mem, sync::Arc, time::Instant};
+use std::{fmt, mem, sync::Arc, time::Instant};
 
 use crate::{
-    CallEnd, CallOutcome, CallRole, CallStart, CallState, Method, Observer, Observers,
-    ProtocolInfo, Request, Service,
+    CallEnd, CallOutcome, CallRole, CallStart, CallState, Method, ObservedTransport, Observer,
+    Observers, ProtocolInfo, Request, Service, observe::guarded,
 };
 
+/// Server of a client, as the client's observers see it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ObservedServer {
+    /// Attribute `server.address`: host name, IP address, or path of a Unix socket.
+    pub address: Option<String>,
+    /// Attribute `server.port`.
+    pub port: Option<u16>,
+    /// Transport of the connection.
+    pub transport: Option<ObservedTransport>,
+}
+
 /// Observers of the client that makes a call, and what they need to know about the server.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct ClientObservation<'a> {
     /// Observers of the client.
     pub observers: &'a Observers,
-    /// Address of the server.
-    pub server: Option<&'a str>,
+    /// Server of the client.
+    pub server: &'a ObservedServer,
     /// Date of the negotiated protocol version.
     pub protocol_version: Option<&'a str>,
+    /// Tells whether the server has the target of a forwarded call; `None` if the program itself named the target.
+    pub has_target: Option<&'a dyn Fn(&Request) -> bool>,
 }
 
-/// Call that at least one observer follows.
+impl fmt::Debug for ClientObservation<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientObservation").field("server", &self.server).finish_non_exhaustive()
+    }
+}
+
+/// Call that at least one observer follows. Dropping it reports a cancellation, unless the end was reported.
 pub(crate) struct ObservedCall {
     method: Method,
     protocol: Option<&'static ProtocolInfo>,
@@ -30,15 +49,17 @@ pub(crate) struct ObservedCall {
 
 struct Following {
     observer: Arc<dyn Observer>,
+    role: CallRole,
     state: CallState,
 }
 
 impl Following {
+    /// Reports the end; a second end is ignored.
     fn end(&mut self, end: &CallEnd<'_>) {
         match mem::take(&mut self.state) {
             CallState::Ignored => {}
-            CallState::Token(token) => self.observer.call_ended(token, end),
-            CallState::Scope(mut scope) => scope.ended(end),
+            CallState::Token(token) => guarded(|| self.observer.call_ended(token, end)),
+            CallState::Scope(mut scope) => guarded(|| scope.ended(end)),
         }
     }
 }
@@ -70,23 +91,15 @@ impl ObservedCall {
             return None;
         }
         let mut observed: Option<Box<ObservedCall>> = None;
-        let start = |role, server, protocol_version| CallStart {
-            role,
-            request,
-            service,
-            server,
-            protocol_version,
-        };
-        let callers = client
-            .map(|it| (it.observers, start(CallRole::Client, it.server, it.protocol_version)));
-        let served = (observers, start(CallRole::Server, None, None));
-        for (observers, start) in callers.into_iter().chain([served]) {
+        let sides = client.map(|it| (it.observers, client)).into_iter().chain([(observers, None)]);
+        for (observers, client) in sides {
+            let start = CallStart { request, service, client };
             for observer in observers.as_slice() {
-                let state = observer.call_started(&start);
+                let state = guarded(|| observer.call_started(&start));
                 if matches!(state, CallState::Ignored) {
                     continue;
                 }
-                let next = Following { observer: observer.clone(), state };
+                let next = Following { observer: observer.clone(), role: start.role(), state };
                 match &mut observed {
                     Some(observed) => observed.more.push(next),
                     None => {
@@ -109,12 +122,28 @@ impl ObservedCall {
         run_within(&mut self.first, &mut self.more, poll);
     }
 
+    /// Returns whether an observer of the call logs its panic.
+    pub(crate) fn logs_panics(&self) -> bool {
+        self.following().any(|it| it.observer.logs_panics())
+    }
+
     /// Reports the end of the call.
     pub(crate) fn end(&mut self, outcome: CallOutcome<'_>) {
-        let elapsed = self.started.elapsed();
-        let end = CallEnd { method: self.method, protocol: self.protocol, elapsed, outcome };
-        self.first.end(&end);
-        self.more.iter_mut().for_each(|following| following.end(&end));
+        let (method, protocol, elapsed) = (self.method, self.protocol, self.started.elapsed());
+        for following in [&mut self.first].into_iter().chain(&mut self.more) {
+            let role = following.role;
+            following.end(&CallEnd { role, method, protocol, elapsed, outcome });
+        }
+    }
+
+    fn following(&self) -> impl Iterator<Item = &Following> {
+        [&self.first].into_iter().chain(&self.more)
+    }
+}
+
+impl Drop for ObservedCall {
+    fn drop(&mut self) {
+        self.end(CallOutcome::Cancelled);
     }
 }
 
@@ -128,14 +157,7 @@ fn run_within(outer: &mut Following, inner: &mut [Following], poll: &mut dyn FnM
         None => poll(),
     };
     match &mut outer.state {
-        CallState::Scope(scope) => scope.run(&mut rest),
+        CallState::Scope(scope) => guarded(|| scope.run(&mut rest)),
         CallState::Ignored | CallState::Token(_) => rest(),
     }
-}
-
-/// Returns the text of a panic.
-pub(crate) fn panic_text(payload: &(dyn Any + Send)) -> &str {
-    let text = payload.downcast_ref::<&str>().copied();
-    let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
-    text.unwrap_or("panic without a message")
 }

@@ -3,8 +3,8 @@
 use std::{borrow::Cow, net::SocketAddr, time::Duration};
 
 use crate::{
-    Error, ErrorKind, Method, Outcome, Principal, RemoteAddress, Reply, Request, Service,
-    TraceContext,
+    ClientObservation, Error, ErrorKind, Method, NetworkProtocolVersion, ObservedTransport,
+    Outcome, Principal, RemoteAddress, Reply, Request, Service, TraceContext,
 };
 
 /// Side of a call that reports it.
@@ -16,80 +16,13 @@ pub enum CallRole {
     Client,
 }
 
-/// Transport of a call. Server transports insert it into the [extensions](crate::RequestExtensions) of their
-/// connections.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum ObservedTransport {
-    /// Lines over stdin and stdout.
-    Stdio,
-    /// Lines over TCP.
-    Tcp,
-    /// Lines over a Unix socket.
-    Unix,
-    /// WebSocket.
-    WebSocket,
-    /// Streamable HTTP, or HTTP+SSE.
-    Http,
-    /// Within one process.
-    InMemory,
-}
-
-impl ObservedTransport {
-    /// All transports.
-    pub const ALL: [ObservedTransport; 6] = [
-        ObservedTransport::Stdio,
-        ObservedTransport::Tcp,
-        ObservedTransport::Unix,
-        ObservedTransport::WebSocket,
-        ObservedTransport::Http,
-        ObservedTransport::InMemory,
-    ];
-
-    /// Returns the name of the transport in logs.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            ObservedTransport::Stdio => "stdio",
-            ObservedTransport::Tcp => "tcp",
-            ObservedTransport::Unix => "unix",
-            ObservedTransport::WebSocket => "websocket",
-            ObservedTransport::Http => "http",
-            ObservedTransport::InMemory => "in-memory",
-        }
-    }
-
-    /// Returns the attribute `network.transport`.
-    #[must_use]
-    pub fn network_transport(self) -> &'static str {
-        match self {
-            ObservedTransport::Stdio => "pipe",
-            ObservedTransport::Tcp | ObservedTransport::WebSocket | ObservedTransport::Http => {
-                "tcp"
-            }
-            ObservedTransport::Unix => "unix",
-            ObservedTransport::InMemory => "inproc",
-        }
-    }
-
-    /// Returns the attribute `network.protocol.name`, if a named protocol carries the messages.
-    #[must_use]
-    pub fn network_protocol(self) -> Option<&'static str> {
-        match self {
-            ObservedTransport::Http => Some("http"),
-            ObservedTransport::WebSocket => Some("websocket"),
-            _ => None,
-        }
-    }
-}
-
-/// Version of the protocol below the transport, such as `1.1` or `2` for HTTP, in the request's extensions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NetworkProtocolVersion(pub &'static str);
-
 /// Session id of a call, in the request's extensions where there are observers. Logs contain its hash only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObservedSession(pub std::sync::Arc<str>);
+
+/// Id of the task that a run of a tool belongs to, in the request's extensions. Logs contain its hash only.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObservedTask(pub std::sync::Arc<str>);
 
 /// Facts about the protocol version of a request, which the codec attaches to it.
 #[derive(Clone, Copy, Debug)]
@@ -130,18 +63,17 @@ impl ProtocolInfo {
 /// Start of a call.
 #[derive(Clone, Copy)]
 pub struct CallStart<'a> {
-    pub(crate) role: CallRole,
     pub(crate) request: &'a Request,
     pub(crate) service: &'a dyn Service,
-    pub(crate) server: Option<&'a str>,
-    pub(crate) protocol_version: Option<&'a str>,
+    /// Client that reports the call; `None` if the server does.
+    pub(crate) client: Option<ClientObservation<'a>>,
 }
 
 impl<'a> CallStart<'a> {
     /// Returns the side that reports the call.
     #[must_use]
     pub fn role(&self) -> CallRole {
-        self.role
+        self.client.map_or(CallRole::Server, |_| CallRole::Client)
     }
 
     /// Returns the request: its method, parameters, extensions and client.
@@ -154,17 +86,22 @@ impl<'a> CallStart<'a> {
     /// [`is_known_target`](CallStart::is_known_target).
     #[must_use]
     pub fn method_name(&self) -> Cow<'a, str> {
-        match (self.request.method, self.request.protocol) {
+        let protocol = self.request.protocol.filter(|_| self.client.is_none());
+        match (self.request.method, protocol) {
             (Method::Discover, Some(protocol)) => Cow::Borrowed(protocol.discover),
             _ => self.request.method_name(),
         }
     }
 
     /// Returns whether the server has the target of the call: its tool, prompt, resource or custom method. Names
-    /// that it does not have are invented by callers, so they must not become values of metric labels.
+    /// that it does not have are invented by callers, so they must not become values of metric labels. The names of a
+    /// client's calls are known, unless it forwards them for other clients.
     #[must_use]
     pub fn is_known_target(&self) -> bool {
-        self.service.has_target(self.request)
+        match self.client {
+            Some(client) => client.has_target.is_none_or(|has_target| has_target(self.request)),
+            None => self.service.has_target(self.request),
+        }
     }
 
     /// Returns the id of the JSON-RPC request as JSON text.
@@ -176,19 +113,34 @@ impl<'a> CallStart<'a> {
     /// Returns the date of the protocol version.
     #[must_use]
     pub fn protocol_version(&self) -> Option<&'a str> {
-        self.request.protocol.map(|protocol| protocol.version).or(self.protocol_version)
+        match self.client {
+            Some(client) => client.protocol_version,
+            None => self.request.protocol.map(|protocol| protocol.version),
+        }
     }
 
     /// Returns the transport.
     #[must_use]
     pub fn transport(&self) -> Option<ObservedTransport> {
-        self.request.scope.get().copied()
+        match self.client {
+            Some(client) => client.server.transport,
+            None => self.request.scope.get().copied(),
+        }
     }
 
-    /// Returns the attribute `network.protocol.version`.
+    /// Returns the attribute `network.protocol.version`, for calls of a server.
     #[must_use]
     pub fn network_protocol_version(&self) -> Option<&'static str> {
-        self.request.scope.get().map(|version: &NetworkProtocolVersion| version.0)
+        // The request of a proxy has the extensions of its own client's connection.
+        let version = self.request.scope.get::<NetworkProtocolVersion>();
+        version.filter(|_| self.client.is_none()).map(|version| version.0)
+    }
+
+    /// Returns the id of the task that this run of a tool belongs to. The call that created the task is reported
+    /// apart. Who has the id can read the task: logs contain its hash only.
+    #[must_use]
+    pub fn task_id(&self) -> Option<&'a str> {
+        self.request.scope.get().map(|task: &ObservedTask| &*task.0)
     }
 
     /// Returns the authenticated principal.
@@ -209,10 +161,16 @@ impl<'a> CallStart<'a> {
         self.request.scope.get().map(|remote: &RemoteAddress| remote.0)
     }
 
-    /// Returns the address of the server, for calls of a client.
+    /// Returns the attribute `server.address`, for calls of a client.
     #[must_use]
     pub fn server_address(&self) -> Option<&'a str> {
-        self.server
+        self.client?.server.address.as_deref()
+    }
+
+    /// Returns the attribute `server.port`, for calls of a client.
+    #[must_use]
+    pub fn server_port(&self) -> Option<u16> {
+        self.client?.server.port
     }
 
     /// Parses the trace context in `_meta`.
@@ -252,6 +210,7 @@ pub trait CallScope: Send {
 /// End of a call.
 #[derive(Clone, Copy, Debug)]
 pub struct CallEnd<'a> {
+    pub(crate) role: CallRole,
     pub(crate) method: Method,
     pub(crate) protocol: Option<&'static ProtocolInfo>,
     pub(crate) elapsed: Duration,
@@ -273,6 +232,12 @@ pub enum CallOutcome<'a> {
 }
 
 impl<'a> CallEnd<'a> {
+    /// Returns the side that reports the call.
+    #[must_use]
+    pub fn role(&self) -> CallRole {
+        self.role
+    }
+
     /// Returns the method of the call.
     #[must_use]
     pub fn method(&self) -> Method {
@@ -320,12 +285,15 @@ impl<'a> CallEnd<'a> {
     }
 
     /// Returns the JSON-RPC error code of the response: `rpc.response.status_code`. `None` if the response is a
-    /// result, as it is for most failures of a tool, or if there is none.
+    /// result, as it is for most failures of a tool, or if there is none. On a client it is the code that the server
+    /// sent.
     #[must_use]
     pub fn error_code(&self) -> Option<i32> {
-        let of = |error: &Error| match self.protocol {
-            Some(protocol) => protocol.error_code(error, self.method),
-            None => error.kind.registry_code(),
+        let of = |error: &Error| match (self.role, self.protocol) {
+            (CallRole::Client, _) => error.code.filter(|_| error.origin().is_none()),
+            (CallRole::Server, Some(protocol)) => protocol.error_code(error, self.method),
+            (CallRole::Server, None) if self.is_tool_result(error) => None,
+            (CallRole::Server, None) => error.code.or_else(|| error.kind.registry_code()),
         };
         let is_tool = self.method == Method::CallTool;
         match self.outcome {
@@ -336,30 +304,46 @@ impl<'a> CallEnd<'a> {
         }
     }
 
-    /// Returns the class of the failure that the attribute `error.type` names; `None` if the call did not fail.
+    /// Returns whether a caller in the same process receives the error as the result of a tool.
+    fn is_tool_result(&self, error: &Error) -> bool {
+        let kind = error.kind;
+        self.method == Method::CallTool
+            && (kind.is_tool_result() || kind.is_invalid_tool_arguments())
+    }
+
+    /// Returns the class of the failure that the attribute `error.type` names; `None` if the call did not fail. An
+    /// error that is the caller's fault is no failure of a server, and the end of a subscription is none at all.
     #[must_use]
     pub fn error_type(&self) -> Option<CallErrorType> {
         match self.outcome {
-            CallOutcome::Returned(Outcome::Failed(error))
-                if error.kind == ErrorKind::ConnectionClosed =>
-            {
-                Some(CallErrorType::ConnectionClosed)
-            }
-            CallOutcome::Returned(Outcome::Failed(error))
-                if matches!(error.kind, ErrorKind::RequestTimeout | ErrorKind::ToolTimeout) =>
-            {
-                Some(CallErrorType::Timeout)
-            }
-            CallOutcome::Returned(Outcome::Failed(_)) => {
-                Some(self.error_code().map_or(CallErrorType::ToolError, CallErrorType::Code))
-            }
+            CallOutcome::Returned(Outcome::Failed(error)) => self.error_type_of(error),
             CallOutcome::Returned(Outcome::Complete(Reply::Tool(result))) if result.is_error => {
                 Some(CallErrorType::ToolError)
             }
             CallOutcome::Returned(_) => None,
             CallOutcome::TimedOut => Some(CallErrorType::Timeout),
+            CallOutcome::Cancelled if self.method == Method::Listen => None,
             CallOutcome::Cancelled => Some(CallErrorType::Cancelled),
             CallOutcome::Panicked(_) => Some(CallErrorType::Panicked),
+        }
+    }
+
+    fn error_type_of(&self, error: &Error) -> Option<CallErrorType> {
+        let is_server = self.role == CallRole::Server;
+        match (error.kind, self.error_code()) {
+            (ErrorKind::ConnectionClosed, _) => Some(CallErrorType::ConnectionClosed),
+            (ErrorKind::RequestTimeout | ErrorKind::ToolTimeout, _) => Some(CallErrorType::Timeout),
+            // A caller in the same process receives the kind instead of a code.
+            (kind, Some(_)) if is_server && self.protocol.is_none() && kind.is_caller_fault() => {
+                None
+            }
+            (_, Some(code)) => {
+                Some(CallErrorType::Code(code)).filter(|it| !(is_server && it.is_caller_fault()))
+            }
+            (_, None) if is_server && self.method == Method::CallTool => {
+                Some(CallErrorType::ToolError)
+            }
+            (kind, None) => Some(CallErrorType::Kind(kind)),
         }
     }
 }
@@ -370,6 +354,8 @@ impl<'a> CallEnd<'a> {
 pub enum CallErrorType {
     /// JSON-RPC error with this code.
     Code(i32),
+    /// Error of this kind without a code: a failure of the client itself.
+    Kind(ErrorKind),
     /// Result of a tool with `isError`.
     ToolError,
     /// The deadline passed.
@@ -383,7 +369,7 @@ pub enum CallErrorType {
 }
 
 impl CallErrorType {
-    /// Returns whether the caller is at fault, so that the span of a server has no error status.
+    /// Returns whether the caller is at fault, so that a server does not report an error.
     ///
     /// ```
     /// # mod wharf { pub use wharf_model::*; pub mod observe { pub use super::*; } }
@@ -403,6 +389,7 @@ impl CallErrorType {
     pub fn name(self) -> Cow<'static, str> {
         Cow::Borrowed(match self {
             CallErrorType::Code(code) => return Cow::Owned(code.to_string()),
+            CallErrorType::Kind(kind) => kind.name(),
             CallErrorType::ToolError => "tool_error",
             CallErrorType::Timeout => "timeout",
             CallErrorType::Cancelled => "cancelled",

@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use crate::{Error, ObservedTransport, RefusalReason};
+use crate::{CallRole, Error, ObservedTransport, RefusalReason};
 
 /// Event for observers. A new event is a new variant, in a new minor version of this crate.
 #[derive(Clone, Copy, Debug)]
@@ -142,6 +142,8 @@ impl<'a> Refusal<'a> {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct SessionEnd<'a> {
+    /// Side of the session that reports it. A client reports the end of its connection only.
+    pub role: CallRole,
     /// Transport of the session.
     pub transport: ObservedTransport,
     /// Date of the protocol version, if it was negotiated.
@@ -153,10 +155,17 @@ pub struct SessionEnd<'a> {
 }
 
 impl<'a> SessionEnd<'a> {
-    /// Creates the end of a session in good order.
+    /// Creates the end of a server's session in good order.
     #[must_use]
     pub fn new(transport: ObservedTransport, elapsed: Duration) -> Self {
-        SessionEnd { transport, protocol_version: None, elapsed, error: None }
+        let role = CallRole::Server;
+        SessionEnd { role, transport, protocol_version: None, elapsed, error: None }
+    }
+
+    /// Sets the side that reports the end.
+    #[must_use]
+    pub fn role(self, role: CallRole) -> Self {
+        SessionEnd { role, ..self }
     }
 
     /// Sets the date of the protocol version.
@@ -216,6 +225,8 @@ pub enum TaskChange<'a> {
         /// Time since the task was created.
         age: Duration,
     },
+    /// This process does not run the task any more: it ended, or another process may continue it.
+    Stopped,
 }
 
 /// Change of the connection to an upstream server.

@@ -8,8 +8,14 @@ pub(crate) mod calls;
 pub(crate) mod events;
 pub(crate) mod refusal;
 pub(crate) mod trace_context;
+pub(crate) mod transport;
 
-use std::{fmt, sync::Arc};
+use std::{
+    any::Any,
+    fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
 
 use crate::{CallEnd, CallStart, CallState, ObservedEvent};
 
@@ -57,6 +63,18 @@ pub trait Observer: Send + Sync + 'static {
     fn event(&self, event: &ObservedEvent<'_>) {
         let _ = event;
     }
+
+    /// Returns whether the observer wants anything now. While no observer of a server does, transports collect nothing
+    /// for them.
+    fn is_active(&self) -> bool {
+        true
+    }
+
+    /// Returns whether the observer logs the panics of the calls that it follows. A panic that no observer logs is
+    /// logged by the call itself.
+    fn logs_panics(&self) -> bool {
+        false
+    }
 }
 
 impl<T: Observer + ?Sized> Observer for Arc<T> {
@@ -70,6 +88,14 @@ impl<T: Observer + ?Sized> Observer for Arc<T> {
 
     fn event(&self, event: &ObservedEvent<'_>) {
         (**self).event(event);
+    }
+
+    fn is_active(&self) -> bool {
+        (**self).is_active()
+    }
+
+    fn logs_panics(&self) -> bool {
+        (**self).logs_panics()
     }
 }
 
@@ -110,11 +136,17 @@ impl Observers {
         self.0.is_none()
     }
 
+    /// Returns whether an observer [wants anything now](Observer::is_active).
+    #[must_use]
+    pub fn is_active(&self) -> bool {
+        self.as_slice().iter().any(|observer| observer.is_active())
+    }
+
     /// Reports an event, which is created only if there is an observer.
     pub fn emit<'a>(&self, event: impl FnOnce() -> ObservedEvent<'a>) {
         if let Some(observers) = &self.0 {
             let event = event();
-            observers.iter().for_each(|observer| observer.event(&event));
+            observers.iter().for_each(|observer| guarded(|| observer.event(&event)));
         }
     }
 
@@ -127,4 +159,25 @@ impl fmt::Debug for Observers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Observers").field("count", &self.as_slice().len()).finish()
     }
+}
+
+/// Runs code of an observer. Its panic is logged, and disturbs neither the call nor other observers.
+pub(crate) fn guarded<T: Default>(observe: impl FnOnce() -> T) -> T {
+    catch_unwind(AssertUnwindSafe(observe)).unwrap_or_else(|payload| {
+        tracing::error!(panic = ?panic_text(&*payload), "an observer panicked");
+        drop_payload(payload);
+        T::default()
+    })
+}
+
+/// Returns the text of a panic.
+pub(crate) fn panic_text(payload: &(dyn Any + Send)) -> &str {
+    let text = payload.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("panic without a message")
+}
+
+/// Drops the payload of a panic, whose destructor may panic too.
+pub(crate) fn drop_payload(payload: Box<dyn Any + Send>) {
+    let _ = catch_unwind(AssertUnwindSafe(|| drop(payload)));
 }

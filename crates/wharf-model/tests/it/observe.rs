@@ -9,8 +9,9 @@ use std::{
 
 use wharf_model::{
     ActiveCall, BoxFuture, CallEnd, CallErrorType, CallOutcome, CallRole, CallScope, CallStart,
-    CallState, ClientObservation, Deadlines, Error, ErrorKind, Event, Method, Observer, Observers,
-    Outbox, Outcome, Request, RequestBuilder, Service, Timer, ToolResult,
+    CallState, ClientObservation, Deadlines, Error, ErrorKind, Event, FailureOrigin, Method,
+    ObservedEvent, ObservedServer, Observer, Observers, Outbox, Outcome, Reply, Request,
+    RequestBuilder, Service, Timer, ToolResult, forward_for_client,
 };
 
 /// Log of an observer.
@@ -185,19 +186,159 @@ fn a_client_reports_its_side_of_the_call() {
     let observers = Observers::default().with(Counting(log.clone()));
     let service =
         ObservedService(Observers::default(), || at_once(Error::new(ErrorKind::RequestTimeout)));
-    let client = ClientObservation {
-        observers: &observers,
-        server: Some("tcp://h:1"),
-        protocol_version: None,
-    };
-    let request = RequestBuilder::new(Method::ListTools).build();
-    let deadlines = Deadlines { idle: None, total: None };
-    let timer = Arc::new(FixedTimer);
-    let mut call = ActiveCall::start_for_client(&service, request, timer, deadlines, client);
+    let mut call = start_for_client(&observers, &service, Method::ListTools);
     assert!(matches!(poll(&mut call), Poll::Ready(Event::Done(_))));
     let role = CallRole::Client;
     let started = format!("{role:?} tools/list  known=false");
     assert_eq!(log.take(), [started, "7 request_timeout [timeout] ".to_owned()]);
+}
+
+fn start_for_client(observers: &Observers, service: &dyn Service, method: Method) -> ActiveCall {
+    let request = RequestBuilder::new(method).build();
+    let deadlines = Deadlines { idle: None, total: None };
+    let timer = Arc::new(FixedTimer);
+    let server = &ObservedServer::default();
+    let protocol_version = None;
+    let has_target: Option<&dyn Fn(&Request) -> bool> = Some(&|_| false);
+    let client = ClientObservation { observers, server, protocol_version, has_target };
+    ActiveCall::start_for_client(service, request, timer, deadlines, client)
+}
+
+#[test]
+fn a_client_reports_the_code_that_the_server_sent() {
+    let log = CallLog::default();
+    let observers = Observers::default().with(Codes(log.clone()));
+    let sent = || {
+        let mut error = Error::new(ErrorKind::InvalidParams);
+        error.code = Some(-32602);
+        at_once(error)
+    };
+    let local = || {
+        let error = Error::new(ErrorKind::TransportError);
+        at_once(error.from_client(FailureOrigin::Interrupted))
+    };
+    let cases: [(Method, CallFn, &str); 4] = [
+        (Method::CallTool, sent, "Some(-32602) -32602"),
+        (Method::CallTool, local, "None transport_error"),
+        (Method::ListTools, local, "None transport_error"),
+        (Method::CallTool, || at_once(ToolResult::error("x")), "None tool_error"),
+    ];
+    for (method, run, expected) in cases {
+        let service = ObservedService(Observers::default(), run);
+        let mut call = start_for_client(&observers, &service, method);
+        assert!(matches!(poll(&mut call), Poll::Ready(Event::Done(_))));
+        assert_eq!(log.take(), [expected]);
+    }
+}
+
+#[test]
+fn an_error_of_the_caller_is_no_error_of_the_server() {
+    let log = CallLog::default();
+    let observers = Observers::default().with(Codes(log.clone()));
+    let cases: [(Method, CallFn, &str); 4] = [
+        (Method::CallTool, || at_once(Error::tool_not_found("x")), "Some(-32002) -"),
+        (Method::ReadResource, || at_once(Error::invalid_params("x")), "Some(-32602) -"),
+        (Method::ReadResource, || at_once(Error::internal("x")), "Some(-32603) -32603"),
+        (
+            Method::CallTool,
+            || at_once(Error::new(ErrorKind::ToolExecutionFailed)),
+            "None tool_error",
+        ),
+    ];
+    for (method, run, expected) in cases {
+        assert!(matches!(poll(&mut start(&observers, method, false, run)), Poll::Ready(_)));
+        assert_eq!(log.take(), [expected]);
+    }
+}
+
+/// Observer of error codes and types.
+struct Codes(CallLog);
+
+impl Observer for Codes {
+    fn call_started(&self, _: &CallStart<'_>) -> CallState {
+        CallState::Token(0)
+    }
+
+    fn call_ended(&self, _: u64, end: &CallEnd<'_>) {
+        let class = end.error_type().map_or("-".into(), CallErrorType::name);
+        self.0.add(format!("{:?} {class}", end.error_code()));
+    }
+}
+
+/// Observer that panics in every method.
+struct Panicking;
+
+impl Observer for Panicking {
+    fn call_started(&self, _: &CallStart<'_>) -> CallState {
+        CallState::Scope(Box::new(Panicking))
+    }
+
+    fn event(&self, _: &ObservedEvent<'_>) {
+        panic!("event")
+    }
+}
+
+impl CallScope for Panicking {
+    fn run(&mut self, _: &mut dyn FnMut()) {
+        panic!("run")
+    }
+
+    fn ended(&mut self, _: &CallEnd<'_>) {
+        panic!("ended")
+    }
+}
+
+#[test]
+fn a_panic_of_an_observer_disturbs_nothing() {
+    let log = CallLog::default();
+    let observers = Observers::default().with(Panicking).with(Counting(log.clone()));
+    let mut call = start(&observers, Method::CallTool, false, || at_once(ToolResult::text("x")));
+    assert!(matches!(poll(&mut call), Poll::Ready(Event::Done(Outcome::Complete(_)))));
+    assert_eq!(log.take()[1..], ["7 complete [] "]);
+    observers.emit(|| ObservedEvent::Queue { running: 1, waiting: 0 });
+}
+
+#[test]
+fn the_end_of_a_subscription_is_no_failure() {
+    let log = CallLog::default();
+    let observers = Observers::default().with(Counting(log.clone()));
+    drop(start(&observers, Method::Listen, false, || Box::pin(pending())));
+    assert_eq!(log.take()[1..], ["7 cancelled [] "]);
+    let mut call = start(&observers, Method::Listen, false, || Box::pin(pending()));
+    call.end_early(&Reply::Listened.into());
+    drop(call);
+    assert_eq!(log.take()[1..], ["7 complete [] "]);
+}
+
+#[test]
+fn a_forwarded_call_is_reported_by_both_sides() {
+    let (client, server) = (CallLog::default(), CallLog::default());
+    let observers = Observers::default().with(Counting(client.clone()));
+    let forward = |run: CallFn| {
+        let service = ObservedService(Observers::default().with(Counting(server.clone())), run);
+        let outbox = Outbox::new(Arc::new(FixedTimer), Deadlines { idle: None, total: None });
+        let request = RequestBuilder::new(Method::CallTool).target("t").build();
+        let server = &ObservedServer::default();
+        let (observers, protocol_version, has_target) = (&observers, None, None);
+        let client = ClientObservation { observers, server, protocol_version, has_target };
+        forward_for_client(&service, request, outbox, client)
+    };
+    let cases: [(CallFn, &str); 3] = [
+        (|| at_once(ToolResult::text("x")), "7 complete [] "),
+        (|| panic!("at the start"), "7 panicked [panic] at the start"),
+        (|| Box::pin(async { panic!("later") }), "7 panicked [panic] later"),
+    ];
+    for (run, expected) in cases {
+        let mut call = forward(run);
+        assert!(call.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready());
+        assert_eq!(client.take()[1..], [expected]);
+        assert_eq!(server.take()[1..], [expected]);
+    }
+    drop(forward(|| Box::pin(pending())));
+    assert_eq!(
+        (&client.take()[1], &server.take()[1]),
+        (&"7 cancelled [cancelled] ".to_owned(), &"7 cancelled [cancelled] ".to_owned())
+    );
 }
 
 #[test]

@@ -9,8 +9,8 @@ use std::{
 };
 
 use wharf_model::{
-    ActiveCall, BoxFuture, Caller, ClientRequestId, Deadlines, Error, Event, Outbox, Outcome,
-    Request, ResponseFuture, Task, Timer, ToolInfo,
+    ActiveCall, BoxFuture, Caller, ClientRequestId, Deadlines, Error, Event, Observers, Outbox,
+    Outcome, Request, ResponseFuture, Task, Timer, ToolInfo,
 };
 
 use crate::{
@@ -45,7 +45,8 @@ pub(crate) fn promotable(
     let (promotion, timer) = (TaskPromotion::default(), outbox.timer().clone());
     request.scope.insert(promotion.clone());
     let owner = owner_of(&request);
-    let call = ToolCall { server, tool };
+    // The call that may become a task is observed around this one.
+    let call = ToolCall { server, tool, observers: Observers::default() };
     let (exchange, inner) = call.start(request, timer.clone(), outbox.deadlines());
     // The deadlines of the inner call apply.
     outbox.set_deadlines(Deadlines { idle: None, total: None });

@@ -12,8 +12,8 @@ use std::{
 use crate::support::*;
 use futures_util::FutureExt;
 use wharf_model::{
-    ActiveCall, BoxFuture, Deadlines, Error, ErrorKind, Event, LogLevel, Method, Outbox, Outcome,
-    Rate, RateDecision, RateStore, Request, Service,
+    ActiveCall, BoxFuture, Deadlines, Error, ErrorKind, Event, LogLevel, Method, ObservedEvent,
+    Observer, Outbox, Outcome, Rate, RateDecision, RateStore, Request, Service,
 };
 use wharf_server::{
     CallLimits, Concurrency, Ctx, MemoryRates, Middleware, Next, PanicGuard, RateKey, RateLimit,
@@ -76,6 +76,72 @@ async fn calls_beyond_the_limit_and_the_queue_are_rejected() {
     }
     gate.add_permits(1);
     assert_eq!(text(done(start(&router, call("wait", "{}"))).await), "waited");
+}
+
+/// Number of waiting calls as it was last reported, and number of calls rejected by the full queue.
+#[derive(Default)]
+struct QueueReports {
+    waiting: AtomicUsize,
+    rejected: AtomicUsize,
+}
+
+impl Observer for QueueReports {
+    fn event(&self, event: &ObservedEvent<'_>) {
+        match event {
+            ObservedEvent::Queue { waiting, .. } => self.waiting.store(*waiting, Ordering::SeqCst),
+            ObservedEvent::QueueFull { running, waiting } => {
+                assert_eq!((*running, *waiting), (1, 2));
+                self.rejected.fetch_add(1, Ordering::SeqCst);
+            }
+            _ => {}
+        }
+    }
+}
+
+#[tokio::test]
+async fn observers_receive_the_length_of_the_queue() {
+    let (tool, gate) = waiting();
+    let reports = Arc::new(QueueReports::default());
+    let limits = CallLimits::default().concurrent(1).queue(2);
+    let router = Router::builder().limits(limits).observe(reports.clone()).add(tool);
+    let router = router.build().unwrap();
+    let begin = || start(&router, call("wait", "{}"));
+    let waiting = || reports.waiting.load(Ordering::SeqCst);
+    let mut running = begin();
+    assert!(is_waiting(&mut running));
+    let (first, second) = (begin(), begin());
+    assert_eq!((waiting(), reports.rejected.load(Ordering::SeqCst)), (2, 0));
+    assert!(is_overloaded(&mut begin()));
+    assert_eq!((waiting(), reports.rejected.load(Ordering::SeqCst)), (2, 1));
+    drop(first);
+    assert_eq!(waiting(), 1, "a call that leaves the queue does not wait");
+    gate.add_permits(2);
+    done(running).await;
+    assert_eq!(waiting(), 0, "a call that runs does not wait");
+    assert_eq!(text(done(second).await), "waited");
+    let (running, first) = (begin(), begin());
+    assert_eq!(waiting(), 1);
+    drop((first, running));
+    assert_eq!(waiting(), 0);
+}
+
+#[test]
+fn the_last_report_of_the_queue_is_true() {
+    let reports = Arc::new(QueueReports::default());
+    let (tool, _gate) = waiting();
+    let limits = CallLimits::default().concurrent(1).queue(9);
+    let router = Router::builder().limits(limits).observe(reports.clone()).add(tool);
+    let router = router.build().unwrap();
+    let running = start_without_runtime(&router, call("wait", "{}"));
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                (0..200).for_each(|_| drop(start_without_runtime(&router, call("wait", "{}"))))
+            });
+        }
+    });
+    assert_eq!(reports.waiting.load(Ordering::SeqCst), 0);
+    drop(running);
 }
 
 #[tokio::test]

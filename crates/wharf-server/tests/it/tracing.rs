@@ -18,7 +18,8 @@ use tracing::{
     span,
 };
 use wharf_model::{
-    BoxFuture, Error, ErrorKind, Event, Outbox, Outcome, Request, Service, ToolResult,
+    BoxFuture, CallStart, CallState, Error, ErrorKind, Event, Observer, Observers, Outbox, Outcome,
+    Request, Service, ToolResult,
 };
 use wharf_server::{Args, Extension, PanicGuard, Resource, Router, Tool, ToolError, Tracing};
 
@@ -183,6 +184,39 @@ fn a_panic_of_any_service_is_logged_once() {
     let [line] = &lines[..] else { panic!("one line, not {lines:#?}") };
     assert!(line.contains("method=resources/read"), "{line}");
     assert!(line.contains(r#"panic="hunter2\n\u{202e}""#), "{line}");
+}
+
+/// Metrics receive the end of the call, and log nothing.
+#[test]
+fn a_panic_is_logged_once_whatever_observes_the_call() {
+    struct Counting;
+    impl Observer for Counting {
+        fn call_started(&self, _: &CallStart<'_>) -> CallState {
+            CallState::Token(1)
+        }
+    }
+    struct Broken(Observers);
+    impl Service for Broken {
+        fn call(&self, _: Request, _: Outbox) -> BoxFuture<Outcome> {
+            Box::pin(async { panic!("hunter2") })
+        }
+
+        fn observers(&self) -> &Observers {
+            &self.0
+        }
+    }
+    let counted = Observers::default().with(Counting);
+    for observers in [counted.clone(), counted.with(Tracing)] {
+        let record = TraceCollector::default();
+        let ended = tracing::subscriber::with_default(record.clone(), || {
+            poll(&mut start_without_runtime(&Broken(observers), read("x:panic")))
+        });
+        assert!(ended.is_ready());
+        let lines = record.0.lock().unwrap().clone();
+        let logged: Vec<_> = lines.iter().filter(|line| line.contains("hunter2")).collect();
+        let [line] = logged[..] else { panic!("one line, not {lines:#?}") };
+        assert!(line.contains("method=resources/read"), "{line}");
+    }
 }
 
 /// A release build recorded such a result, and reported it only when a retry read it.

@@ -1,9 +1,10 @@
 //! Series of calls, found without formatting or locks.
 
 use std::{
+    borrow::Cow,
     hash::{Hash, Hasher},
     sync::{
-        Arc, Mutex, OnceLock, PoisonError,
+        Arc, Mutex, Once, OnceLock, PoisonError,
         atomic::{AtomicI64, AtomicUsize, Ordering},
     },
 };
@@ -26,20 +27,17 @@ const OTHER: &str = "_other";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct GroupKey<'a> {
     pub(crate) method: Method,
-    /// Name of the tool, prompt or custom method.
+    /// Name of the tool, prompt or custom method, or the URI of the resource.
     pub(crate) target: &'a str,
     pub(crate) transport: Option<ObservedTransport>,
+    /// Version of the protocol below the transport.
+    pub(crate) network_version: &'static str,
     pub(crate) version: &'a str,
     /// Address of the server, for calls of a client.
     pub(crate) server: &'a str,
+    pub(crate) port: Option<u16>,
     /// True if the method has another name in this protocol version.
     pub(crate) renamed: Option<&'static str>,
-}
-
-impl GroupKey<'_> {
-    pub(crate) fn method_name(&self, name: &'static str) -> &'static str {
-        self.renamed.unwrap_or(name)
-    }
 }
 
 impl Hash for GroupKey<'_> {
@@ -56,16 +54,24 @@ struct OwnedKey {
     method: Method,
     target: Box<str>,
     transport: Option<ObservedTransport>,
+    network_version: &'static str,
     version: Box<str>,
     server: Box<str>,
+    port: Option<u16>,
     renamed: Option<&'static str>,
 }
 
 impl OwnedKey {
+    fn of(key: &GroupKey<'_>) -> Self {
+        let GroupKey { method, transport, network_version, port, renamed, .. } = *key;
+        let (target, version, server) = (key.target.into(), key.version.into(), key.server.into());
+        OwnedKey { method, target, transport, network_version, version, server, port, renamed }
+    }
+
     fn borrowed(&self) -> GroupKey<'_> {
-        let OwnedKey { method, target, transport, version, server, renamed } = self;
-        let (method, transport, renamed) = (*method, *transport, *renamed);
-        GroupKey { method, target, transport, version, server, renamed }
+        let OwnedKey { method, transport, network_version, port, renamed, .. } = *self;
+        let (target, version, server) = (&*self.target, &*self.version, &*self.server);
+        GroupKey { method, target, transport, network_version, version, server, port, renamed }
     }
 }
 
@@ -87,43 +93,89 @@ type GroupNumbers = HashMap<OwnedKey, usize, RandomState>;
 #[derive(Debug)]
 pub(crate) struct CallTable {
     boundaries: &'static [f64],
+    /// True if the URIs of resources are labels.
+    resource_uris: bool,
     in_flight: AtomicI64,
     numbers: ArcSwap<GroupNumbers>,
     groups: Box<[OnceLock<CallGroup>]>,
-    /// Locked while a group is added.
+    /// Number of the next group, locked while series are added.
     adding: Mutex<usize>,
     series: AtomicUsize,
+    overflow_logged: Once,
 }
-
-/// Failed calls of one class and error code.
-type FailedCalls = (CallErrorType, Option<i32>, Arc<Histogram>);
 
 /// Calls with the same labels, apart from those of the outcome.
 #[derive(Debug)]
 struct CallGroup {
     labels: LabelText,
     succeeded: Histogram,
-    failed: Mutex<Vec<FailedCalls>>,
+    failed: ArcSwap<Vec<(Failure, Arc<Histogram>)>>,
 }
 
 impl CallGroup {
     fn new(labels: LabelText, boundaries: &'static [f64]) -> Self {
-        CallGroup { labels, succeeded: Histogram::new(boundaries), failed: Mutex::default() }
+        CallGroup { labels, succeeded: Histogram::new(boundaries), failed: ArcSwap::default() }
+    }
+}
+
+/// Labels of the outcome of a failed call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Failure {
+    error: Option<CallErrorType>,
+    code: Option<i32>,
+}
+
+/// Codes that are label values: those of JSON-RPC, of MCP and of Wharf's refusals. Others, which a peer or an application
+/// may invent, are [`OTHER_CODE`].
+const CODES: [i32; 25] = [
+    -32700, -32600, -32601, -32602, -32603, -32000, -32001, -32002, -32020, -32021, -32022, -32042,
+    -32800, -32801, -32031, 1001, 1002, 1003, 1004, 1005, 1006, 1007, 1008, 1009, 1010,
+];
+/// No error has this code.
+const OTHER_CODE: i32 = 0;
+
+impl Failure {
+    /// Labels of this end; `None` if the call succeeded.
+    fn of(end: &CallEnd<'_>) -> Option<Self> {
+        let known = |code: i32| if CODES.contains(&code) { code } else { OTHER_CODE };
+        let error = end.error_type().map(|error| match error {
+            CallErrorType::Code(code) => CallErrorType::Code(known(code)),
+            other => other,
+        });
+        let code = end.error_code().map(known);
+        (error.is_some() || code.is_some()).then_some(Failure { error, code })
+    }
+
+    fn labels(self, group: &LabelText) -> LabelText {
+        let text = |code: i32| match code {
+            OTHER_CODE => Cow::Borrowed(OTHER),
+            code => Cow::Owned(code.to_string()),
+        };
+        let error = self.error.map(|error| match error {
+            CallErrorType::Code(code) => text(code),
+            other => other.name(),
+        });
+        let mut labels = group.clone();
+        labels.add("error_type", &error.unwrap_or_default());
+        labels.add("rpc_response_status_code", &self.code.map(text).unwrap_or_default());
+        labels
     }
 }
 
 impl CallTable {
-    pub(crate) fn new(boundaries: &'static [f64]) -> Self {
+    pub(crate) fn new(boundaries: &'static [f64], resource_uris: bool) -> Self {
         let groups: Box<[OnceLock<CallGroup>]> = (0..MAX_SERIES).map(|_| OnceLock::new()).collect();
         let overflow = LabelText::one("otel_metric_overflow", "true");
         let _ = groups[OVERFLOW].set(CallGroup::new(overflow, boundaries));
         CallTable {
             boundaries,
+            resource_uris,
             in_flight: AtomicI64::new(0),
             numbers: ArcSwap::default(),
             groups,
             adding: Mutex::new(OVERFLOW + 1),
             series: AtomicUsize::new(1),
+            overflow_logged: Once::new(),
         }
     }
 
@@ -133,28 +185,35 @@ impl CallTable {
 
     /// Counts the start of a call; returns the number of its group.
     pub(crate) fn start(&self, call: &CallStart<'_>) -> usize {
-        self.in_flight.fetch_add(1, Ordering::Relaxed);
         let request = call.request();
-        let has_name =
-            matches!(request.method, Method::CallTool | Method::GetPrompt | Method::Custom);
+        // A subscription stays open as long as the client likes.
+        if request.method != Method::Listen {
+            self.in_flight.fetch_add(1, Ordering::Relaxed);
+        }
+        let has_name = match request.method {
+            Method::CallTool | Method::GetPrompt | Method::Custom => true,
+            Method::ReadResource => self.resource_uris,
+            _ => false,
+        };
         let target = if has_name { request.target() } else { Default::default() };
         let is_client = call.role() == CallRole::Client;
         let key = GroupKey {
             method: request.method,
             target: &target,
             transport: call.transport(),
+            network_version: call.network_protocol_version().unwrap_or_default(),
             version: call.protocol_version().unwrap_or_default(),
             server: call.server_address().unwrap_or_default(),
+            port: call.server_port(),
             renamed: request
                 .protocol
-                .filter(|_| request.method == Method::Discover)
+                .filter(|_| request.method == Method::Discover && !is_client)
                 .map(|it| it.discover),
         };
         if let Some(number) = self.numbers.load().get(&key) {
             return *number;
         }
-        // The names of a client's calls are its own.
-        match !has_name || is_client || call.is_known_target() {
+        match !has_name || call.is_known_target() {
             true => self.add(key),
             false => self.add(GroupKey { target: OTHER, ..key }),
         }
@@ -167,77 +226,81 @@ impl CallTable {
         if let Some(number) = numbers.get(&key) {
             return *number;
         }
-        if *next >= self.groups.len() || !self.take_series() {
+        let number = *next;
+        if number >= self.groups.len() || !self.take_series() {
+            self.log_overflow();
             return OVERFLOW;
         }
-        let number = *next;
         *next += 1;
         let _ = self.groups[number].set(CallGroup::new(call_labels(&key), self.boundaries));
         let mut numbers = GroupNumbers::clone(&numbers);
-        let GroupKey { method, target, transport, version, server, renamed } = key;
-        let (target, version, server) = (target.into(), version.into(), server.into());
-        numbers.insert(OwnedKey { method, target, transport, version, server, renamed }, number);
+        numbers.insert(OwnedKey::of(&key), number);
         self.numbers.store(Arc::new(numbers));
         number
     }
 
-    /// Counts one more series. Logs once that there are too many.
+    /// Counts one more series, if there is room for it.
     fn take_series(&self) -> bool {
-        let before = self.series.fetch_add(1, Ordering::Relaxed);
-        if before == MAX_SERIES {
+        let one_more = |series| (series < MAX_SERIES).then_some(series + 1);
+        self.series.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_ok()
+    }
+
+    fn log_overflow(&self) {
+        self.overflow_logged.call_once(|| {
             tracing::warn!(
                 limit = MAX_SERIES,
-                "too many series of call metrics: further ones are counted together"
+                "counting further series of call metrics together: there are too many"
             );
-        }
-        before < MAX_SERIES
+        });
     }
 
     /// Counts the end of a call of this group.
     pub(crate) fn end(&self, group: usize, end: &CallEnd<'_>) {
-        self.in_flight.fetch_sub(1, Ordering::Relaxed);
+        if end.method() != Method::Listen {
+            self.in_flight.fetch_sub(1, Ordering::Relaxed);
+        }
         let Some(group) = self.groups.get(group).and_then(OnceLock::get) else { return };
-        match end.error_type() {
+        match Failure::of(end) {
             None => group.succeeded.record(end.elapsed()),
-            Some(error) => self.failed(group, error, end),
+            Some(failure) => self.failed(group, failure, end),
         }
     }
 
     #[cold]
-    fn failed(&self, group: &CallGroup, error: CallErrorType, end: &CallEnd<'_>) {
-        let code = end.error_code();
-        let mut failed = group.failed.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = failed.iter().find(|it| (it.0, it.1) == (error, code)).map(|it| it.2.clone());
-        let histogram = match found {
-            Some(histogram) => Some(histogram),
-            None if self.take_series() => {
-                let histogram = Arc::new(Histogram::new(self.boundaries));
-                failed.push((error, code, histogram.clone()));
-                Some(histogram)
-            }
-            None => None,
-        };
-        drop(failed);
-        match (histogram, self.groups[OVERFLOW].get()) {
+    fn failed(&self, group: &CallGroup, failure: Failure, end: &CallEnd<'_>) {
+        let known = group.failed.load();
+        let found = known.iter().find(|it| it.0 == failure).map(|it| it.1.clone());
+        match (found.or_else(|| self.add_failure(group, failure)), self.groups[OVERFLOW].get()) {
             (Some(histogram), _) => histogram.record(end.elapsed()),
             (None, Some(overflow)) => overflow.succeeded.record(end.elapsed()),
             (None, None) => {}
         }
     }
 
+    #[cold]
+    fn add_failure(&self, group: &CallGroup, failure: Failure) -> Option<Arc<Histogram>> {
+        let _adding = self.adding.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = group.failed.load();
+        if let Some((_, histogram)) = known.iter().find(|it| it.0 == failure) {
+            return Some(histogram.clone());
+        }
+        if !self.take_series() {
+            self.log_overflow();
+            return None;
+        }
+        let histogram = Arc::new(Histogram::new(self.boundaries));
+        let mut more = Vec::clone(&known);
+        more.push((failure, histogram.clone()));
+        group.failed.store(Arc::new(more));
+        Some(histogram)
+    }
+
     pub(crate) fn render(&self, name: &str, text: &mut TextWriter) {
         text.family(name);
         for group in self.groups.iter().filter_map(OnceLock::get) {
             text.histogram(name, &group.labels, &group.succeeded.values());
-            let failed = group.failed.lock().unwrap_or_else(PoisonError::into_inner);
-            for (error, code, histogram) in &*failed {
-                let mut labels = group.labels.clone();
-                labels.add("error_type", &error.name());
-                labels.add(
-                    "rpc_response_status_code",
-                    &code.map(|code| code.to_string()).unwrap_or_default(),
-                );
-                text.histogram(name, &labels, &histogram.values());
+            for (failure, histogram) in group.failed.load().iter() {
+                text.histogram(name, &failure.labels(&group.labels), &histogram.values());
             }
         }
     }

@@ -4,13 +4,16 @@ use std::{
     collections::BTreeMap,
     sync::{
         Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicI64, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering},
     },
     time::Duration,
 };
 
+use foldhash::fast::RandomState;
+use hashbrown::HashSet;
 use wharf_model::{
-    ObservedEvent, ObservedTransport, RefusalReason, SessionEnd, TaskChange, UpstreamChange,
+    CallRole, ObservedEvent, ObservedTransport, RefusalReason, SessionEnd, TaskChange, TaskEvent,
+    UpstreamChange,
 };
 
 use crate::metrics::{
@@ -30,13 +33,20 @@ pub(crate) struct Gauges {
     sent: AtomicU64,
     takeovers: AtomicU64,
     restarts: AtomicU64,
+    /// Set by the first event of a task, or of an upstream server.
+    has_tasks: AtomicBool,
+    has_upstreams: AtomicBool,
+    /// Ids of the tasks that run here, so that no event is counted twice.
+    running_tasks: Mutex<HashSet<String, RandomState>>,
     task_age: Histogram,
     rejected: Box<[AtomicU64]>,
     sessions: Box<[AtomicI64]>,
     streams: Box<[AtomicI64]>,
-    session_durations: Labelled<Histogram>,
+    server_sessions: Labelled<Histogram>,
+    client_sessions: Labelled<Histogram>,
     store_operations: Labelled<Histogram>,
-    tasks: Labelled<i64>,
+    ended_tasks: Labelled<i64>,
+    stopped_tasks: AtomicU64,
     failing_stores: Labelled<i64>,
     upstreams: Labelled<i64>,
 }
@@ -53,13 +63,18 @@ impl Gauges {
             sent: AtomicU64::new(0),
             takeovers: AtomicU64::new(0),
             restarts: AtomicU64::new(0),
+            has_tasks: AtomicBool::new(false),
+            has_upstreams: AtomicBool::new(false),
+            running_tasks: Mutex::default(),
             task_age: Histogram::new(boundaries),
             rejected: RefusalReason::ALL.iter().map(|_| AtomicU64::new(0)).collect(),
             sessions: transports(),
             streams: transports(),
-            session_durations: Mutex::default(),
+            server_sessions: Mutex::default(),
+            client_sessions: Mutex::default(),
             store_operations: Mutex::default(),
-            tasks: Mutex::default(),
+            ended_tasks: Mutex::default(),
+            stopped_tasks: AtomicU64::new(0),
             failing_stores: Mutex::default(),
             upstreams: Mutex::default(),
         }
@@ -74,17 +89,22 @@ impl Gauges {
         };
         match *event {
             ObservedEvent::Refused(refusal) => add(&self.rejected[refusal.reason as usize], 1),
-            ObservedEvent::Queue { waiting, .. } => self.set_waiting(waiting),
-            ObservedEvent::QueueFull { waiting, .. } => {
-                self.set_waiting(waiting);
-                add(&self.queue_rejected, 1);
+            ObservedEvent::Queue { waiting, .. } => {
+                let waiting = i64::try_from(waiting).unwrap_or(i64::MAX);
+                self.waiting.store(waiting, Ordering::Relaxed);
             }
+            ObservedEvent::QueueFull { .. } => add(&self.queue_rejected, 1),
             ObservedEvent::SlowClientClosed { .. } => add(&self.slow_clients, 1),
             ObservedEvent::SessionStarted { transport } => change(&self.sessions, transport, 1),
             ObservedEvent::SessionEnded(end) => {
-                change(&self.sessions, end.transport, -1);
-                let labels = session_labels(&end);
-                self.record(&self.session_durations, labels, end.elapsed);
+                let durations = match end.role {
+                    CallRole::Client => &self.client_sessions,
+                    CallRole::Server => {
+                        change(&self.sessions, end.transport, -1);
+                        &self.server_sessions
+                    }
+                };
+                self.record(durations, session_labels(&end), end.elapsed);
             }
             ObservedEvent::StreamOpened { transport } => change(&self.streams, transport, 1),
             ObservedEvent::StreamClosed { transport } => change(&self.streams, transport, -1),
@@ -101,8 +121,9 @@ impl Gauges {
             ObservedEvent::StoreRecovered { store, .. } => {
                 set(&self.failing_stores, LabelText::one("store", store), |_| 0);
             }
-            ObservedEvent::Task(task) => self.count_task(task.change),
+            ObservedEvent::Task(task) => self.count_task(&task),
             ObservedEvent::Upstream { name, change } => {
+                self.has_upstreams.store(true, Ordering::Relaxed);
                 let labels = LabelText::one("mcp_upstream", name);
                 match change {
                     UpstreamChange::Up => set(&self.upstreams, labels, |_| 1),
@@ -115,21 +136,24 @@ impl Gauges {
         }
     }
 
-    fn set_waiting(&self, waiting: usize) {
-        self.waiting.store(i64::try_from(waiting).unwrap_or(i64::MAX), Ordering::Relaxed);
-    }
-
-    fn count_task(&self, change: TaskChange<'_>) {
-        let running = || LabelText::one("state", "working");
-        match change {
-            TaskChange::Started => set(&self.tasks, running(), |tasks| tasks + 1),
+    fn count_task(&self, task: &TaskEvent<'_>) {
+        self.has_tasks.store(true, Ordering::Relaxed);
+        let mut running = lock(&self.running_tasks);
+        match task.change {
+            TaskChange::Started => {
+                running.insert(task.id.to_owned());
+            }
             TaskChange::TakenOver => {
                 self.takeovers.fetch_add(1, Ordering::Relaxed);
             }
             TaskChange::Ended { state, age } => {
-                set(&self.tasks, running(), |tasks| (tasks - 1).max(0));
-                set(&self.tasks, LabelText::one("state", state), |tasks| tasks + 1);
+                running.remove(task.id);
+                set(&self.ended_tasks, LabelText::one("state", state), |tasks| tasks + 1);
                 self.task_age.record(age);
+            }
+            // A run that stops after the end of its task is not one that stopped before it.
+            TaskChange::Stopped if running.remove(task.id) => {
+                self.stopped_tasks.fetch_add(1, Ordering::Relaxed);
             }
             _ => {}
         }
@@ -146,7 +170,8 @@ impl Gauges {
 
     pub(crate) fn render(&self, in_flight: i64, text: &mut TextWriter) {
         let none = LabelText::default();
-        histograms("mcp_server_session_duration_seconds", &self.session_durations, text);
+        histograms("mcp_server_session_duration_seconds", &self.server_sessions, text);
+        histograms("mcp_client_session_duration_seconds", &self.client_sessions, text);
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed) as f64;
         let waiting = self.waiting.load(Ordering::Relaxed) as f64;
         one("wharf_requests_in_flight", in_flight as f64, text);
@@ -155,10 +180,16 @@ impl Gauges {
         transports("wharf_sessions", &self.sessions, text);
         transports("wharf_streams", &self.streams, text);
         one("wharf_slow_clients_closed_total", get(&self.slow_clients), text);
-        values("wharf_tasks", &self.tasks, text);
-        one("wharf_task_takeovers_total", get(&self.takeovers), text);
-        text.family("wharf_task_age_seconds");
-        text.histogram("wharf_task_age_seconds", &none, &self.task_age.values());
+        if self.has_tasks.load(Ordering::Relaxed) {
+            text.family("wharf_tasks");
+            let running = lock(&self.running_tasks).len() as f64;
+            text.sample("wharf_tasks", &LabelText::one("state", "working"), running);
+            values("wharf_tasks_ended_total", &self.ended_tasks, text);
+            one("wharf_tasks_stopped_total", get(&self.stopped_tasks), text);
+            one("wharf_task_takeovers_total", get(&self.takeovers), text);
+            text.family("wharf_task_age_seconds");
+            text.histogram("wharf_task_age_seconds", &none, &self.task_age.values());
+        }
         text.family("wharf_rejected_total");
         for (reason, count) in RefusalReason::ALL.iter().zip(&self.rejected) {
             let labels = LabelText::one("reason", reason.name());
@@ -167,7 +198,9 @@ impl Gauges {
         histograms("wharf_store_operation_seconds", &self.store_operations, text);
         values("wharf_store_failing", &self.failing_stores, text);
         values("wharf_upstream_up", &self.upstreams, text);
-        one("wharf_upstream_restarts_total", get(&self.restarts), text);
+        if self.has_upstreams.load(Ordering::Relaxed) {
+            one("wharf_upstream_restarts_total", get(&self.restarts), text);
+        }
         text.family("wharf_bytes_total");
         for (direction, bytes) in [("received", &self.received), ("sent", &self.sent)] {
             text.sample("wharf_bytes_total", &LabelText::one("direction", direction), get(bytes));

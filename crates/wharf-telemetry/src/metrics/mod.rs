@@ -2,6 +2,7 @@
 
 mod calls;
 pub(crate) mod families;
+pub(crate) mod format;
 mod gauges;
 mod histogram;
 mod labels;
@@ -10,10 +11,13 @@ mod text;
 
 use std::sync::Arc;
 
-use wharf_model::{CallEnd, CallRole, CallStart, CallState, ObservedEvent, Observer};
+use wharf_model::{
+    CallEnd, CallRole, CallStart, CallState, Method, ObservedEvent, Observer, setters,
+};
 
 use crate::metrics::{
     calls::{CallTable, GroupKey},
+    format::MetricsFormat,
     gauges::Gauges,
     histogram::{BOUNDARIES, LOW_BOUNDARIES},
     labels::LabelText,
@@ -44,57 +48,25 @@ struct MetricValues {
     gauges: Gauges,
 }
 
-/// Text format of metrics.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MetricsFormat {
-    /// Prometheus text format 0.0.4.
-    Prometheus,
-    /// OpenMetrics 1.0.
-    OpenMetrics,
+/// Options of [`Metrics`].
+///
+/// ```
+/// # mod wharf { pub mod observe { pub use wharf_telemetry::*; } }
+/// use wharf::observe::{Metrics, MetricsOptions};
+///
+/// let metrics = Metrics::with_options(MetricsOptions::default().low_boundaries(true));
+/// # let _ = metrics;
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
+pub struct MetricsOptions {
+    /// Adds four buckets from 100 µs to 5 ms. The boundaries of the conventions begin at 10 ms.
+    pub low_boundaries: bool,
+    /// Adds the label `mcp_resource_uri`, for resources that the server has. URIs may be confidential.
+    pub resource_uris: bool,
 }
 
-impl MetricsFormat {
-    /// Chooses the format by the header `Accept`.
-    ///
-    /// ```
-    /// # mod wharf { pub mod observe { pub use wharf_telemetry::*; } }
-    /// use wharf::observe::MetricsFormat;
-    ///
-    /// let accept = "application/openmetrics-text;version=1.0.0,text/plain;q=0.5";
-    /// assert_eq!(MetricsFormat::accepted(accept), MetricsFormat::OpenMetrics);
-    /// assert_eq!(MetricsFormat::accepted("*/*"), MetricsFormat::Prometheus);
-    /// ```
-    #[must_use]
-    pub fn accepted(accept: &str) -> MetricsFormat {
-        let is_open = |range: &str| {
-            let mut parts = range.split(';').map(str::trim);
-            let named = parts
-                .next()
-                .is_some_and(|it| it.eq_ignore_ascii_case("application/openmetrics-text"));
-            named
-                && parts.all(|parameter| match parameter.split_once('=') {
-                    Some(("q", weight)) => weight.parse().is_ok_and(|weight: f32| weight > 0.0),
-                    Some(("version", version)) => matches!(version, "1.0.0" | "0.0.1"),
-                    _ => true,
-                })
-        };
-        match accept.split(',').any(is_open) {
-            true => MetricsFormat::OpenMetrics,
-            false => MetricsFormat::Prometheus,
-        }
-    }
-
-    /// Returns the header `Content-Type`.
-    #[must_use]
-    pub fn content_type(self) -> &'static str {
-        match self {
-            MetricsFormat::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
-            MetricsFormat::OpenMetrics => {
-                "application/openmetrics-text; version=1.0.0; charset=utf-8"
-            }
-        }
-    }
-}
+setters!(MetricsOptions { low_boundaries: bool, resource_uris: bool });
 
 impl Default for Metrics {
     fn default() -> Self {
@@ -103,24 +75,19 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Creates metrics with the bucket boundaries of the conventions, which begin at 10 ms.
+    /// Creates metrics with the default options.
     #[must_use]
     pub fn new() -> Self {
-        Metrics::with_boundaries(BOUNDARIES)
+        Metrics::with_options(MetricsOptions::default())
     }
 
-    /// Creates metrics whose histograms have four more buckets, from 100 µs to 5 ms.
+    /// Creates metrics with these options.
     #[must_use]
-    pub fn with_low_boundaries() -> Self {
-        Metrics::with_boundaries(LOW_BOUNDARIES)
-    }
-
-    fn with_boundaries(boundaries: &'static [f64]) -> Self {
-        Metrics(Arc::new(MetricValues {
-            server: CallTable::new(boundaries),
-            client: CallTable::new(boundaries),
-            gauges: Gauges::new(boundaries),
-        }))
+    pub fn with_options(options: MetricsOptions) -> Self {
+        let boundaries = if options.low_boundaries { LOW_BOUNDARIES } else { BOUNDARIES };
+        let calls = || CallTable::new(boundaries, options.resource_uris);
+        let gauges = Gauges::new(boundaries);
+        Metrics(Arc::new(MetricValues { server: calls(), client: calls(), gauges }))
     }
 
     /// Renders all values.
@@ -138,6 +105,10 @@ impl Metrics {
 
 impl Observer for Metrics {
     fn call_started(&self, call: &CallStart<'_>) -> CallState {
+        // The call that created the task is counted, and the families of tasks count the task.
+        if call.task_id().is_some() && call.role() == CallRole::Server {
+            return CallState::Ignored;
+        }
         let (number, table) = match call.role() {
             CallRole::Server => (0, &self.0.server),
             CallRole::Client => (CLIENT_BIT, &self.0.client),
@@ -161,23 +132,27 @@ const CLIENT_BIT: u64 = 1 << 63;
 /// Renders the labels of a call.
 fn call_labels(key: &GroupKey<'_>) -> LabelText {
     let mut labels = LabelText::default();
-    let method = key.method.name();
-    let is_known_method = key.method != wharf_model::Method::Custom;
-    labels
-        .add("mcp_method_name", if is_known_method { key.method_name(method) } else { key.target });
-    let target = match key.method {
-        wharf_model::Method::CallTool => "gen_ai_tool_name",
-        wharf_model::Method::GetPrompt => "gen_ai_prompt_name",
-        _ => "",
+    let method = match key.method {
+        Method::Custom => key.target,
+        method => key.renamed.unwrap_or_else(|| method.name()),
     };
-    if !target.is_empty() {
-        labels.add(target, key.target);
+    labels.add("mcp_method_name", method);
+    match key.method {
+        Method::CallTool => {
+            labels.add("gen_ai_operation_name", "execute_tool");
+            labels.add("gen_ai_tool_name", key.target);
+        }
+        Method::GetPrompt => labels.add("gen_ai_prompt_name", key.target),
+        Method::ReadResource => labels.add("mcp_resource_uri", key.target),
+        _ => {}
     }
     if let Some(transport) = key.transport {
         labels.add("network_transport", transport.network_transport());
         labels.add("network_protocol_name", transport.network_protocol().unwrap_or_default());
     }
+    labels.add("network_protocol_version", key.network_version);
     labels.add("mcp_protocol_version", key.version);
     labels.add("server_address", key.server);
+    labels.add("server_port", &key.port.map(|port| port.to_string()).unwrap_or_default());
     labels
 }

@@ -14,15 +14,21 @@ use crate::{
 pub(crate) struct TextWriter {
     format: MetricsFormat,
     out: String,
+    /// Family without samples so far.
+    begun: Option<String>,
 }
 
 impl TextWriter {
     pub(crate) fn new(format: MetricsFormat) -> Self {
-        TextWriter { format, out: String::new() }
+        TextWriter { format, out: String::new(), begun: None }
     }
 
-    /// Begins the family `name` of the table.
+    /// Begins the family `name` of the table. One without samples is omitted.
     pub(crate) fn family(&mut self, name: &str) {
+        self.begun = Some(name.to_owned());
+    }
+
+    fn header(&mut self, name: &str) {
         let Some((_, kind, unit, help)) = METRIC_FAMILIES.iter().find(|it| it.0 == name) else {
             debug_assert!(false, "{name} is not in the table");
             return;
@@ -63,6 +69,9 @@ impl TextWriter {
     }
 
     fn line(&mut self, name: &str, suffix: &str, labels: &str, more: &str, value: f64) {
+        if let Some(family) = self.begun.take() {
+            self.header(&family);
+        }
         let _ = write!(self.out, "{name}{suffix}");
         let comma = if labels.is_empty() || more.is_empty() { "" } else { "," };
         if !labels.is_empty() || !more.is_empty() {

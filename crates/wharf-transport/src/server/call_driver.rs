@@ -4,11 +4,15 @@ use std::{
     fmt,
     future::Future,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
 
-use tokio::time::{Instant, Sleep, sleep, sleep_until};
+use tokio::{
+    task::AbortHandle,
+    time::{Instant, Sleep, sleep, sleep_until},
+};
 use wharf_model::{
     ActiveCall, ClientRequest, ClientRequestId, Error, ErrorKind, Event, Notification, Outcome,
     Reply, Request,
@@ -17,9 +21,12 @@ use wharf_wire::Codec;
 
 use crate::{
     ServerContext, Shutdown,
-    server::jsonl::{
-        in_flight::{InFlight, shutting_down},
-        write_queue::reserve_for,
+    server::{
+        context::PendingNotification,
+        jsonl::{
+            in_flight::{InFlight, shutting_down},
+            write_queue::reserve_for,
+        },
     },
     shutdown_signal::Stopped,
 };
@@ -184,6 +191,7 @@ impl CallDriver {
                         true => Reply::Listened.into(),
                         false => error.into(),
                     };
+                    self.active_call.end_early(&outcome);
                     self.end(outcome, transport)
                 }
                 None => return Poll::Pending,
@@ -322,6 +330,32 @@ impl fmt::Debug for CallDriver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CallDriver").field("active_call", &self.active_call).finish_non_exhaustive()
     }
+}
+
+/// Runs the rest of a notification's handler, whose message holds `held` bytes, among the calls in flight: it ends with
+/// them when the client disconnects.
+pub(crate) fn spawn_notification<T: CallTransport + Send + Sync + 'static>(
+    transport: &Arc<T>,
+    held: usize,
+    pending: PendingNotification,
+    spawn: impl FnOnce(PendingNotification) -> AbortHandle,
+) {
+    struct Entry<T: CallTransport>(Arc<T>, u64);
+    impl<T: CallTransport> Drop for Entry<T> {
+        fn drop(&mut self) {
+            if let Some(in_flight) = self.0.in_flight() {
+                in_flight.remove(self.1);
+            }
+        }
+    }
+    let Some(in_flight) = transport.in_flight() else { return };
+    in_flight.insert(None, false, held, |number| {
+        let entry = Entry(transport.clone(), number);
+        spawn(Box::pin(async move {
+            let _entry = entry;
+            pending.await;
+        }))
+    });
 }
 
 /// Writes a framed message. False, and nothing is written, if `write` returns false.

@@ -2,21 +2,22 @@
 
 use std::{
     fmt,
-    future::poll_fn,
+    pin::Pin,
     sync::Arc,
     task::{Context, Waker},
     time::Duration,
 };
 
-use wharf_model::{
-    ActiveCall, BoxFuture, Deadlines, Event, Outcome, Request, Service, Timer, setters,
-};
+use wharf_model::{ActiveCall, Deadlines, Outcome, Request, Service, Timer, setters};
 use wharf_wire::ServerProtocol;
 
 use crate::{
     TokioTimer,
     server::limits::{descriptor_shortage::DescriptorShortage, message_memory::MessageBudget},
 };
+
+/// Rest of the handler of a notification. It must be polled again at once.
+pub(crate) type PendingNotification = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Everything that a server transport needs: the service, the protocol codec, and the limits.
 #[derive(Clone)]
@@ -62,15 +63,18 @@ impl ServerContext {
         self
     }
 
-    /// Runs the handler of a notification of a client. It has no reply, and the limit of concurrent calls bounds how
-    /// many run. A pending one is passed to `spawn`, so that it ends with its connection or endpoint.
-    pub(crate) fn run_notification(&self, request: Request, spawn: impl FnOnce(BoxFuture<()>)) {
+    /// Starts the handler of a notification of a client, and returns the rest of it if it is pending: the transport runs
+    /// that as long as the client is there. It has no reply, and the limit of concurrent calls bounds how many run.
+    pub(crate) fn start_notification(&self, request: Request) -> Option<PendingNotification> {
         let call = ActiveCall::start(&*self.service, request, self.timer.clone(), self.deadlines);
-        let mut run: BoxFuture<()> = Box::pin(discard_events(call));
+        let mut run: PendingNotification = Box::pin(async {
+            if let Outcome::Failed(error) = call.run_alone().await {
+                tracing::debug!(%error, "the handler of a notification failed");
+            }
+        });
         // Most handlers end with the first poll: then the next message finds their effect.
-        if run.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
-            spawn(run);
-        }
+        let first = run.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        first.is_pending().then_some(run)
     }
 
     /// Maximum length of a message in bytes.
@@ -98,20 +102,6 @@ setters!(ServerContext {
     #[cfg(feature = "http")]
     http_limits: crate::server::http::HttpLimits,
 });
-
-/// Runs a call that has no channel to its client.
-async fn discard_events(mut call: ActiveCall) {
-    loop {
-        match poll_fn(|cx| call.poll_event(cx)).await {
-            Event::ClientRequest(id, ask) => call.refuse(id, &ask),
-            Event::Done(Outcome::Failed(error)) => {
-                return tracing::debug!(%error, "the handler of a notification failed");
-            }
-            Event::Done(_) => return,
-            Event::Notify(_) | Event::Withdraw(_) | Event::LetGo => {}
-        }
-    }
-}
 
 impl fmt::Debug for ServerContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -2,6 +2,7 @@
 
 use std::{
     collections::VecDeque,
+    fmt, mem,
     task::{Context, Poll},
 };
 
@@ -10,22 +11,27 @@ use std::time::Duration;
 
 #[cfg(feature = "http")]
 use crate::Shutdown;
-use wharf_model::{BoxFuture, Request};
+use wharf_model::Request;
 use wharf_wire::Received;
 
 use crate::{
     ServerContext,
-    server::call_driver::{CallDriver, CallStep, MessagesOnly},
+    server::{
+        call_driver::{CallDriver, CallStep, MessagesOnly},
+        context::PendingNotification,
+    },
 };
 
 /// Messages in response to a single message: its notifications, then its reply. A message without a
-/// reply, such as a notification, yields nothing.
+/// reply, such as a notification, yields nothing, and ends with its handler.
 ///
 /// Dropping it cancels the call.
-#[derive(Debug, Default)]
+#[derive(Default)]
 #[must_use = "a call makes progress only while it is polled"]
 pub struct MessageReplies {
     calls: Vec<CallDriver>,
+    /// Handlers of notifications that are pending. They have no reply.
+    notifications: Vec<PendingNotification>,
     ready: VecDeque<ReplyMessage>,
     /// Replies to a batch so far, without the brackets.
     batch: Option<Vec<u8>>,
@@ -42,23 +48,11 @@ pub struct ReplyMessage {
 }
 
 impl MessageReplies {
-    /// Starts the calls of the message; `prepare` is applied to each request first. The handler of a notification runs
-    /// on in a task of its own.
+    /// Starts the calls of the message; `prepare` is applied to each request first.
     pub fn start(
         context: &ServerContext,
         received: Received,
         prepare: &mut dyn FnMut(&mut Request),
-    ) -> Self {
-        let detach = |handler| drop(tokio::spawn(handler));
-        MessageReplies::start_with(context, received, prepare, &detach)
-    }
-
-    /// As [`start`](MessageReplies::start); `spawn` runs the pending handlers of notifications.
-    pub(crate) fn start_with(
-        context: &ServerContext,
-        received: Received,
-        prepare: &mut dyn FnMut(&mut Request),
-        spawn: &dyn Fn(BoxFuture<()>),
     ) -> Self {
         let mut replies = MessageReplies::default();
         match received {
@@ -66,9 +60,9 @@ impl MessageReplies {
                 replies.batch = Some(Vec::new());
                 members
                     .into_iter()
-                    .for_each(|member| replies.start_received(context, member, prepare, spawn));
+                    .for_each(|member| replies.start_received(context, member, prepare));
             }
-            received => replies.start_received(context, received, prepare, spawn),
+            received => replies.start_received(context, received, prepare),
         }
         replies
     }
@@ -78,7 +72,6 @@ impl MessageReplies {
         context: &ServerContext,
         received: Received,
         prepare: &mut dyn FnMut(&mut Request),
-        spawn: &dyn Fn(BoxFuture<()>),
     ) {
         match received {
             Received::Call(mut request, codec) if !codec.is_silent() => {
@@ -87,7 +80,7 @@ impl MessageReplies {
             }
             Received::Notify(mut request) => {
                 prepare(&mut request);
-                context.run_notification(request, spawn);
+                self.notifications.extend(context.start_notification(request));
             }
             Received::Reply(reply, _) => self.reply(reply),
             // Without a connection, responses and cancellations have no target.
@@ -129,6 +122,12 @@ impl MessageReplies {
         false
     }
 
+    /// Takes the pending handlers of notifications, to run them apart from the replies.
+    #[cfg(feature = "http")]
+    pub(crate) fn take_notifications(&mut self) -> Vec<PendingNotification> {
+        mem::take(&mut self.notifications)
+    }
+
     /// Ends all calls with an error once the server stops and `grace` is over.
     #[cfg(feature = "http")]
     pub(crate) fn end_early(&mut self, shutdown: &Shutdown, grace: Duration) {
@@ -152,7 +151,20 @@ impl MessageReplies {
             return Poll::Pending;
         }
         let batch = self.batch.take().filter(|replies| !replies.is_empty());
-        let whole = |replies: Vec<u8>| [b"[", &*replies, b"]"].concat();
-        Poll::Ready(batch.map(|replies| ReplyMessage { message: whole(replies), end: true }))
+        if let Some(replies) = batch {
+            let message = [b"[", &*replies, b"]"].concat();
+            return Poll::Ready(Some(ReplyMessage { message, end: true }));
+        }
+        self.notifications.retain_mut(|run| run.as_mut().poll(cx).is_pending());
+        match self.notifications.is_empty() {
+            true => Poll::Ready(None),
+            false => Poll::Pending,
+        }
+    }
+}
+
+impl fmt::Debug for MessageReplies {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MessageReplies").field("calls", &self.calls).finish_non_exhaustive()
     }
 }

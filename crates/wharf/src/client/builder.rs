@@ -7,7 +7,6 @@ use std::{
     time::Duration,
 };
 
-use crate::client::config::masked_url;
 use wharf_client::{CallOptions, ClientHandle, ClientHandler, ClientHandlerBuilder};
 use wharf_connect::HostConnector;
 #[cfg(feature = "server")]
@@ -26,7 +25,10 @@ use wharf_transport::{
 use wharf_wire::{AllowedRevisions, ClientIdentity};
 
 use super::{Client, Target};
-use crate::client::{connect::target_error, connect_timeout};
+use crate::client::{
+    connect::{observed_server, target_error},
+    connect_timeout,
+};
 use crate::{Era, ProtocolVersion};
 
 /// Protocol versions of servers, cached for this process.
@@ -132,7 +134,7 @@ impl ClientBuilder {
     }
 
     /// Adds an [observer](crate::observe::Observer), which receives the start and the end of every
-    /// request.
+    /// request, those that a proxy forwards included, and the end of the connection.
     pub fn observe(mut self, observer: impl Observer) -> Self {
         self.observers = self.observers.with(observer);
         self
@@ -286,10 +288,7 @@ impl ClientBuilder {
             ));
         }
         self.check_url_option(&target)?;
-        let server = match &target {
-            Target::Url(url) => Some(masked_url(url).to_string()),
-            _ => None,
-        };
+        let server = observed_server(&target);
         let limit = self.connect_limit();
         let deadline = Arc::new(Deadline::new(Some(limit)));
         // Boxed: the futures around it, those of the application too, would have its size.

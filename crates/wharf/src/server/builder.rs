@@ -368,6 +368,11 @@ impl Server {
             .fold(self.router, |router, problem| router.problem("authorization", problem));
         #[cfg(not(feature = "http"))]
         let router = self.router;
+        #[cfg(feature = "metrics")]
+        let router = match &self.admin {
+            Some(admin) => router.observe(admin.observer()),
+            None => router,
+        };
         let router = router.limits(limits.calls).build()?;
         #[cfg(feature = "http")]
         let (counts, http) = match router.stores().cloned() {
@@ -448,10 +453,7 @@ impl Server {
         #[cfg(not(feature = "http"))]
         let this = self;
         #[cfg(feature = "metrics")]
-        let this = match command_line.admin()? {
-            Some(address) => this.admin(address),
-            None => this,
-        };
+        let this = this.admin_of(&command_line)?;
         this.run_logged(command_line.transport, &log).await
     }
 
@@ -486,30 +488,46 @@ impl Server {
         let this = self;
         let endpoint = this.build()?;
         #[cfg(feature = "metrics")]
-        if let Some(address) = endpoint.start_admin().await? {
-            log.print_status(&format!("{name}: serving metrics at http://{address}/metrics"));
-        }
+        let admin = endpoint.bind_admin(|text| log.print_status(text)).await?;
+        // Called when the transport is ready: from then on the admin listener reports that.
+        let on_ready = || {
+            #[cfg(feature = "metrics")]
+            if let Some(admin) = admin {
+                let address = admin.address;
+                log.print_status(&format!("{name}: serving metrics at http://{address}/metrics"));
+                admin.serve(&endpoint.http);
+            }
+        };
         // Never aborted: while the process runs, another signal must be able to end it.
         tokio::spawn(endpoint.shutdown_on_signals());
         match transport {
-            Transport::Stdio => endpoint.serve_stdio().await?,
+            Transport::Stdio => {
+                on_ready();
+                endpoint.serve_stdio().await?;
+            }
             Transport::Tcp(address) => {
                 let listener = Endpoint::listen_tcp(address).await?;
                 log.print_status(&format!(
                     "{name}: serving lines at tcp://{}",
                     listener.local_addr()?
                 ));
+                on_ready();
                 endpoint.serve_listener(listener).await;
             }
             #[cfg(feature = "http")]
             Transport::Http(address) => {
                 let listener = Endpoint::listen_http(address).await?;
                 log.print_status(&format!("{name}: serving at {}", endpoint.http_url(&listener)?));
+                on_ready();
                 endpoint.serve_http_on(listener).await;
             }
             Transport::Unix(path) => {
                 let status = format!("{name}: serving lines at unix:{}", path.display());
-                endpoint.serve_unix_then(path, || log.print_status(&status)).await?;
+                let on_ready = || {
+                    log.print_status(&status);
+                    on_ready();
+                };
+                endpoint.serve_unix_then(path, on_ready).await?;
             }
         }
         std::thread::Builder::new().name("wharf-end".into()).spawn(|| {

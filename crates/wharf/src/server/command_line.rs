@@ -96,6 +96,8 @@ static OPTIONS: &[CommandLineOption] = &[
     transport("--unix", "PATH", None, "serve lines over a Unix socket"),
     #[cfg(feature = "metrics")]
     option("--admin", "ADDRESS", "serve metrics and health checks, such as at 127.0.0.1:9464"),
+    #[cfg(feature = "metrics")]
+    option("--admin-allow-host", "NAME", "accept requests to --admin with this Host header too"),
     #[cfg(feature = "logs")]
     option(
         "--log-format",
@@ -134,6 +136,7 @@ pub struct CommandLine {
     certificate: Option<PathBuf>,
     key: Option<PathBuf>,
     admin: Option<String>,
+    admin_hosts: Vec<String>,
     log_format: Option<String>,
 }
 
@@ -192,6 +195,7 @@ impl CommandLine {
                 "--tls-cert" => wanted.certificate = Some(text("cert.pem")?.into()),
                 "--tls-key" => wanted.key = Some(text("key.pem")?.into()),
                 "--admin" => wanted.admin = Some(text("127.0.0.1:9464")?),
+                "--admin-allow-host" => wanted.admin_hosts.push(text("harbour.internal")?),
                 "--log-format" => wanted.log_format = Some(text("json")?),
                 "--tcp" => wanted.transport = Transport::tcp(&text("127.0.0.1:4000")?)?,
                 "--unix" => wanted.transport = Transport::Unix(value("/tmp/server.sock")?.into()),
@@ -207,9 +211,9 @@ impl CommandLine {
         if matches!(self.transport, Transport::Http(_)) {
             return Ok(self);
         }
-        let (transport, admin) = (self.transport.clone(), self.admin.clone());
-        let log_format = self.log_format.clone();
-        let plain = CommandLine { transport, admin, log_format, ..CommandLine::default() };
+        let CommandLine { transport, admin, admin_hosts, log_format, .. } = self.clone();
+        let plain =
+            CommandLine { transport, admin, admin_hosts, log_format, ..CommandLine::default() };
         match self == plain {
             true => Ok(self),
             false => Err(RunError::new(
@@ -218,12 +222,18 @@ impl CommandLine {
         }
     }
 
-    /// Returns the address of the admin listener: that of the option, or else of `WHARF_ADMIN`.
+    /// Returns the address of the admin listener, and whether it is that of the option instead of `WHARF_ADMIN`.
     #[cfg(feature = "metrics")]
-    pub(crate) fn admin(&self) -> Result<Option<SocketAddr>> {
+    pub(crate) fn admin(&self) -> Result<Option<(SocketAddr, bool)>> {
         let variable = || std::env::var("WHARF_ADMIN").ok().filter(|it| !it.is_empty());
-        let text = self.admin.clone().or_else(variable);
-        text.map(|text| address(&text, "127.0.0.1:9464")).transpose()
+        let Some(text) = self.admin.clone().or_else(variable) else { return Ok(None) };
+        Ok(Some((address(&text, "127.0.0.1:9464")?, self.admin.is_some())))
+    }
+
+    /// Returns the names that the admin listener accepts as `Host`.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn admin_hosts(&self) -> &[String] {
+        &self.admin_hosts
     }
 
     /// Returns the log, in the format of `--log-format`. [`Server::run_with`](crate::Server::run_with) starts it; a program
@@ -366,9 +376,11 @@ mod tests {
     fn the_admin_listener_goes_with_every_transport() {
         for line in ["--admin 127.0.0.1:9464", "--tcp 127.0.0.1:4000 --admin=127.0.0.1:9464"] {
             let address = parse(line).unwrap().unwrap().admin().unwrap();
-            assert_eq!(address, Some(([127, 0, 0, 1], 9464).into()), "{line}");
+            assert_eq!(address, Some((([127, 0, 0, 1], 9464).into(), true)), "{line}");
         }
         assert!(parse("--admin here").unwrap().unwrap().admin().is_err());
+        let line = parse("--admin 127.0.0.1:9464 --admin-allow-host harbour").unwrap().unwrap();
+        assert_eq!(line.admin_hosts(), ["harbour"]);
     }
 
     #[cfg(feature = "http")]

@@ -13,6 +13,8 @@ mod run_log;
 #[cfg(feature = "http")]
 mod startup_notice;
 
+#[cfg(feature = "metrics")]
+pub use admin::AdminOptions;
 pub use builder::Server;
 pub use command_line::{CommandLine, CommandLineOption, Transport};
 pub use endpoint::{ClientEnd, Endpoint};

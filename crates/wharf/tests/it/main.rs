@@ -41,10 +41,12 @@ mod late_get_stream;
 mod macros;
 mod masked_errors;
 mod method_availability;
-#[cfg(feature = "metrics")]
+#[cfg(all(feature = "client", feature = "metrics"))]
 mod metrics;
 #[cfg(all(feature = "client", feature = "oauth-proxy"))]
 mod oauth_proxy;
+#[cfg(feature = "client")]
+mod observed_calls;
 #[cfg(feature = "logs")]
 mod run_log;
 mod single_message;

@@ -13,11 +13,21 @@ use tokio::{
     net::{TcpListener, TcpStream},
     time::{Instant, sleep},
 };
-use wharf::{Endpoint, Server, Tool, model::RequestExtensions};
+use wharf::{
+    Client, Endpoint, Server, Tool,
+    model::RequestExtensions,
+    observe::{Metrics, MetricsOptions},
+    server::AdminOptions,
+};
 
 async fn server() -> (Endpoint, SocketAddr) {
+    let options = AdminOptions::new(([127, 0, 0, 1], 0).into()).allow_host("harbour");
+    serve(options).await
+}
+
+async fn serve(options: AdminOptions) -> (Endpoint, SocketAddr) {
     let server = Server::new("harbour", "1.0.0").add(Tool::new("echo", async || "hello"));
-    let endpoint = server.admin(([127, 0, 0, 1], 0).into()).build().unwrap();
+    let endpoint = server.admin(options).build().unwrap();
     let admin = endpoint.start_admin().await.unwrap().unwrap();
     for (id, tool) in ["echo", "echo", "nonsense"].into_iter().enumerate() {
         let call = format!(
@@ -45,7 +55,8 @@ async fn the_admin_listener_serves_metrics_and_health() {
     let metrics = get(admin, &host, "/metrics", "*/*").await;
     assert!(metrics.starts_with("HTTP/1.1 200 OK\r\n"), "{metrics}");
     assert!(metrics.contains("content-type: text/plain; version=0.0.4; charset=utf-8\r\n"));
-    let count = "mcp_server_operation_duration_seconds_count{mcp_method_name=\"tools/call\",gen_ai_tool_name=";
+    let count = "mcp_server_operation_duration_seconds_count{mcp_method_name=\"tools/call\",\
+                 gen_ai_operation_name=\"execute_tool\",gen_ai_tool_name=";
     for (tool, number) in [("echo", 2), ("_other", 1)] {
         let line = |it: &&str| it.starts_with(&format!("{count}\"{tool}\""));
         let line = metrics.lines().find(line).unwrap_or_else(|| panic!("{tool}: {metrics}"));
@@ -67,10 +78,70 @@ async fn the_admin_listener_serves_metrics_and_health() {
     assert!(get(admin, &host, "/mcp", "*/*").await.starts_with("HTTP/1.1 404"));
     let rebound = get(admin, "evil.example", "/metrics", "*/*").await;
     assert!(rebound.starts_with("HTTP/1.1 403"), "{rebound}");
+    let allowed = get(admin, "harbour:9464", "/metrics", "*/*").await;
+    assert!(allowed.starts_with("HTTP/1.1 200"), "{allowed}");
+    let accepts = "text/plain;q=0.1\r\nAccept: application/openmetrics-text";
+    assert!(get(admin, &host, "/metrics", accepts).await.ends_with("# EOF\n"));
     endpoint.shutdown();
     let stopping = get(admin, &host, "/ready", "*/*").await;
     assert!(stopping.starts_with("HTTP/1.1 503"), "{stopping}");
     assert!(stopping.contains(r#""running":false"#), "{stopping}");
+}
+
+/// Binds an address as soon as it is free.
+async fn bind_again(address: SocketAddr) -> TcpListener {
+    for _ in 0..10_000 {
+        if let Ok(listener) = TcpListener::bind(address).await {
+            return listener;
+        }
+        tokio::task::yield_now().await;
+    }
+    panic!("{address} is still in use");
+}
+
+#[tokio::test]
+async fn the_admin_listener_ends_with_its_server() {
+    let (endpoint, admin) = server().await;
+    endpoint.shutdown();
+    endpoint.drained().await;
+    drop(bind_again(admin).await);
+    let (endpoint, admin) = server().await;
+    // A connection does not keep the server.
+    let _silent = TcpStream::connect(admin).await.unwrap();
+    drop(endpoint);
+    bind_again(admin).await;
+}
+
+#[tokio::test]
+async fn silent_connections_do_not_take_the_place_of_a_request() {
+    let (_endpoint, admin) = server().await;
+    let mut silent = Vec::new();
+    for _ in 0..64 {
+        silent.push(TcpStream::connect(admin).await.unwrap());
+    }
+    let live = get(admin, &admin.to_string(), "/live", "*/*").await;
+    assert!(live.starts_with("HTTP/1.1 200"), "{live}");
+}
+
+#[tokio::test]
+async fn one_page_has_the_metrics_of_server_and_client() {
+    let metrics = Metrics::with_options(MetricsOptions::default().low_boundaries(true));
+    let options = AdminOptions::new(([127, 0, 0, 1], 0).into()).metrics(metrics.clone());
+    let (endpoint, admin) = serve(options).await;
+    let client = Client::builder().observe(metrics).connect(&endpoint).await.unwrap();
+    client.call("echo", ()).await.unwrap();
+    drop(client);
+    let page = get(admin, &admin.to_string(), "/metrics", "*/*").await;
+    let labels = "{mcp_method_name=\"tools/call\",gen_ai_operation_name=\"execute_tool\",\
+                  gen_ai_tool_name=\"echo\",network_transport=\"inproc\"";
+    for expected in [
+        format!("mcp_client_operation_duration_seconds_count{labels}}} 1"),
+        format!("mcp_server_operation_duration_seconds_count{labels}}} 1"),
+        "mcp_client_session_duration_seconds_count{network_transport=\"inproc\"} 1".into(),
+        "le=\"0.0001\"".into(),
+    ] {
+        assert!(page.contains(&expected), "{expected}: {page}");
+    }
 }
 
 /// Prometheus that scrapes one target; stopped and removed on drop.

@@ -89,22 +89,46 @@ impl ConcurrencyLimit {
                 None => AcquireResult::Never,
             },
         };
-        let waiting = wait_queue.len();
+        let (running, waiting) = (self.running(), wait_queue.len());
         self.clear_waiting_flag(&wait_queue);
         drop(wait_queue);
-        let (running, refused) = (self.running(), matches!(result, AcquireResult::Never));
-        self.observers.emit(|| match refused {
-            true => ObservedEvent::QueueFull { running, waiting },
-            false => ObservedEvent::Queue { running, waiting },
-        });
-        if refused && self.refused.is_due() {
+        match result {
+            AcquireResult::Never => self.report_refusal(running, waiting),
+            _ => self.report_queue(),
+        }
+        result
+    }
+
+    fn report_refusal(&self, running: usize, waiting: usize) {
+        self.observers.emit(|| ObservedEvent::QueueFull { running, waiting });
+        if self.refused.is_due() {
             tracing::warn!(
                 running,
                 waiting,
                 "rejecting calls: the concurrency limit and the queue are full"
             );
         }
-        result
+    }
+
+    /// Reports the length of the queue, without the lock. It reports again if the length changed meanwhile, so that the
+    /// last report is true even if several threads report at once.
+    fn report_queue(&self) {
+        if self.observers.is_empty() {
+            return;
+        }
+        let length = || {
+            let wait_queue = self.lock();
+            (self.running(), wait_queue.len())
+        };
+        let (mut running, mut waiting) = length();
+        loop {
+            self.observers.emit(|| ObservedEvent::Queue { running, waiting });
+            let reported = waiting;
+            (running, waiting) = length();
+            if waiting == reported {
+                return;
+            }
+        }
     }
 
     fn running(&self) -> usize {
@@ -137,9 +161,8 @@ impl ConcurrencyLimit {
             granted.push(next);
         }
         self.clear_waiting_flag(&wait_queue);
-        let (running, waiting) = (self.running(), wait_queue.len());
         drop(wait_queue);
-        self.observers.emit(|| ObservedEvent::Queue { running, waiting });
+        self.report_queue();
         // Waking and dropping may run code that calls this type again.
         granted.into_iter().for_each(|(waiter, share)| waiter.grant(share));
     }

@@ -136,6 +136,9 @@ impl Drop for QueuedPermit {
         let waiter = wait_queue.remove(&self.caller, self.number);
         self.call_limit.clear_waiting_flag(&wait_queue);
         drop(wait_queue);
+        if waiter.is_some() {
+            self.call_limit.report_queue();
+        }
         // Its waker may drop a call, which locks the queue again.
         drop(waiter);
     }

@@ -13,8 +13,8 @@ use std::{
 };
 
 use wharf_model::{
-    ActiveCall, BoxFuture, Deadlines, Error, Event, InputMode, Method, Outbox, Outcome, Request,
-    RequestBuilder, Service, TaskRequest, Timer, ToolInfo, Trusted,
+    ActiveCall, BoxFuture, Deadlines, Error, Event, InputMode, Method, ObservedTask, Observers,
+    Outbox, Outcome, Request, RequestBuilder, Service, TaskRequest, Timer, ToolInfo, Trusted,
 };
 
 use crate::{
@@ -46,6 +46,8 @@ use crate::{
 pub(crate) struct ToolCall<'c> {
     pub(crate) server: &'c Arc<ServerState>,
     pub(crate) tool: &'c Arc<CatalogEntry<ToolInfo>>,
+    /// Observers of this call; none if another call reports it.
+    pub(crate) observers: Observers,
 }
 
 impl ToolCall<'_> {
@@ -58,7 +60,8 @@ impl ToolCall<'_> {
     ) -> (ActiveCall, Outbox) {
         let seen = Arc::default();
         let (server, tool) = (self.server.clone(), self.tool.clone());
-        let service = ToolCallService { server, tool, seen: Arc::clone(&seen) };
+        let observers = self.observers;
+        let service = ToolCallService { server, tool, observers, seen: Arc::clone(&seen) };
         let exchange = ActiveCall::start(&service, request, timer.clone(), deadlines);
         let outbox = seen.get().cloned();
         (exchange, outbox.unwrap_or_else(|| Outbox::new(timer, deadlines)))
@@ -68,6 +71,7 @@ impl ToolCall<'_> {
 struct ToolCallService {
     server: Arc<ServerState>,
     tool: Arc<CatalogEntry<ToolInfo>>,
+    observers: Observers,
     seen: Arc<std::sync::OnceLock<Outbox>>,
 }
 
@@ -75,6 +79,14 @@ impl Service for ToolCallService {
     fn call(&self, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
         let _ = self.seen.set(outbox.clone());
         call_tool::begin_tool(&self.server, &self.tool, request, outbox)
+    }
+
+    fn observers(&self) -> &Observers {
+        &self.observers
+    }
+
+    fn has_target(&self, _: &Request) -> bool {
+        true
     }
 }
 
@@ -179,7 +191,9 @@ fn start(
     request.tasking = TaskRequest::Unknown;
     request.log_level = None;
     request.scope.insert(TaskPromotion::for_task(resources.task_run.clone()));
-    let call = ToolCall { server: &resources.server, tool };
+    request.scope.insert(ObservedTask(resources.task_run.id().into()));
+    let observers = resources.server.observers.clone();
+    let call = ToolCall { server: &resources.server, tool, observers };
     call.start(request, timer, task_deadlines(ttl)).0
 }
 
@@ -215,6 +229,7 @@ enum LoopEvent {
 /// Drives the handler; stores its progress and its result.
 async fn drive(resources: RunResources, mut exchange: ActiveCall, timer: &dyn Timer) {
     let RunResources { server, task_run, running, slot } = resources;
+    let is_observed = exchange.is_observed();
     let options = &server.tasks.options;
     let mut reports = ProgressReports::new(options);
     let mut lease = Lease::new(task_run.clone(), timer);
@@ -231,7 +246,9 @@ async fn drive(resources: RunResources, mut exchange: ActiveCall, timer: &dyn Ti
             }
             LoopEvent::Report(update) => lease.during(timer, task_run.report(&update)).await,
             LoopEvent::Event(Event::Done(outcome)) => {
+                // Observers report the end of a run, and not that of a call which became a task.
                 if let Outcome::Failed(failed) = &outcome
+                    && !is_observed
                     && let Some(error) = cause(failed)
                 {
                     let (method, target) = (Method::CallTool.name(), printable(task_run.tool()));

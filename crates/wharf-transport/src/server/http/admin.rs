@@ -1,107 +1,179 @@
 //! Admin listener: metrics and health for operators, apart from the protocol.
 
-use std::{convert::Infallible, io, net::IpAddr, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible,
+    net::IpAddr,
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use http::{HeaderValue, Method, Request, Response, header, request::Parts};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
-use hyper_util::rt::TokioIo;
-use tokio::{net::TcpListener, sync::Semaphore, time::timeout};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    task::{AbortHandle, JoinSet, spawn_blocking},
+    time::timeout,
+};
+use wharf_model::LogThrottle;
 
 use crate::server::http::{
     HttpBody, HttpService,
     response::{self, HttpResponse},
+    service::HttpEndpoint,
 };
 
 /// Maximum number of connections at a time. A scraper needs one.
 const MAX_CONNECTIONS: usize = 16;
 /// Maximum duration of a connection, which serves one request.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(10);
+/// Maximum time from the begin of a connection to the end of the request's head.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Renders the page `/metrics`.
 pub trait MetricsPage: Send + Sync + 'static {
-    /// Returns content type and text for this `Accept` header.
+    /// Returns content type and text for this `Accept` header. It may block.
     fn render(&self, accept: &str) -> (&'static str, String);
 }
 
-/// Serves `/metrics`, `/live` (`/healthz`) and `/ready` (`/readyz`) until `server` shuts down and `listener` is dropped.
+/// Serves `/metrics`, `/live` (`/healthz`) and `/ready` (`/readyz`) until `server` has drained or is dropped.
 ///
-/// A web page cannot read them with DNS rebinding, because only IP addresses and `localhost` are accepted as `Host`.
-///
-/// # Errors
-/// If the listener has no address.
-pub async fn serve_admin(
+/// A web page cannot read them with DNS rebinding, because only IP addresses, `localhost` and the names in `hosts` are
+/// accepted as `Host`.
+pub fn serve_admin(
     listener: TcpListener,
-    server: HttpService,
+    server: &HttpService,
+    hosts: Vec<String>,
     metrics: Arc<dyn MetricsPage>,
-) -> io::Result<()> {
-    let address = listener.local_addr()?;
-    if !address.ip().is_loopback() {
-        tracing::warn!(%address, "the admin listener is reachable from other machines, without authentication");
+) {
+    if let Ok(address) = listener.local_addr()
+        && !address.ip().is_loopback()
+    {
+        tracing::warn!(%address, "serving metrics to other machines, without authentication");
     }
-    let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let endpoint = Arc::downgrade(&server.endpoint);
+    let admin = Arc::new(Admin { endpoint, hosts, metrics });
+    server.endpoint.tasks.spawn_background(serve(listener, admin));
+}
+
+struct Admin {
+    /// Weak, because the endpoint owns the listener.
+    endpoint: Weak<HttpEndpoint>,
+    hosts: Vec<String>,
+    metrics: Arc<dyn MetricsPage>,
+}
+
+struct OpenConnection {
+    task: AbortHandle,
+    /// True once its request has arrived.
+    busy: Arc<AtomicBool>,
+}
+
+async fn serve(listener: TcpListener, admin: Arc<Admin>) {
+    let log = LogThrottle::default();
+    let mut tasks = JoinSet::new();
+    let mut open: Vec<OpenConnection> = Vec::new();
     loop {
-        let Ok(slot) = slots.clone().acquire_owned().await else { return Ok(()) };
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
             Err(error) => {
-                tracing::warn!(%error, "cannot accept a connection of the admin listener");
+                if log.is_due() {
+                    tracing::warn!(%error, "cannot accept a connection of the admin listener");
+                }
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
             }
         };
-        let (server, metrics) = (server.clone(), metrics.clone());
-        tokio::spawn(async move {
-            let _slot = slot;
-            let answer = service_fn(|request: Request<Incoming>| {
-                let (server, metrics) = (server.clone(), metrics.clone());
-                let (parts, _) = request.into_parts();
-                async move { Ok::<_, Infallible>(page(&parts, &server, &*metrics).await) }
-            });
-            let connection = http1::Builder::new()
-                .keep_alive(false)
-                .serve_connection(TokioIo::new(stream), answer);
-            let _ = timeout(CONNECTION_TIMEOUT, connection).await;
-        });
+        while tasks.try_join_next().is_some() {}
+        open.retain(|connection| !connection.task.is_finished());
+        if open.len() >= MAX_CONNECTIONS {
+            // Connections that send nothing give way to new ones; requests do not.
+            let silent = open.iter().position(|it| !it.busy.load(Ordering::Relaxed));
+            let Some(silent) = silent else { continue };
+            open.remove(silent).task.abort();
+        }
+        let busy = Arc::new(AtomicBool::new(false));
+        let task = tasks.spawn(connection(stream, admin.clone(), busy.clone()));
+        open.push(OpenConnection { task, busy });
     }
 }
 
-async fn page(parts: &Parts, server: &HttpService, metrics: &dyn MetricsPage) -> HttpResponse {
-    let text = |name| parts.headers.get(name).and_then(|it| it.to_str().ok()).unwrap_or_default();
-    if !is_allowed_host(text(header::HOST)) {
-        return response::refuse(403, "Call the admin listener by its IP address or as localhost");
-    }
-    let is_known =
-        ["/metrics", "/live", "/healthz", "/ready", "/readyz"].contains(&parts.uri.path());
-    if is_known && parts.method != Method::GET && parts.method != Method::HEAD {
-        return response::not_allowed("GET, HEAD");
-    }
-    match parts.uri.path() {
-        "/metrics" => {
-            let (content_type, page) = metrics.render(text(header::ACCEPT));
-            with_type(200, content_type, page)
+async fn connection(stream: TcpStream, admin: Arc<Admin>, busy: Arc<AtomicBool>) {
+    let answer = service_fn(|request: Request<Incoming>| {
+        busy.store(true, Ordering::Relaxed);
+        let admin = admin.clone();
+        let (parts, _) = request.into_parts();
+        async move { Ok::<_, Infallible>(admin.page(&parts).await) }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIMEOUT)
+        .keep_alive(false)
+        .serve_connection(TokioIo::new(stream), answer);
+    let _ = timeout(CONNECTION_TIMEOUT, connection).await;
+}
+
+impl Admin {
+    async fn page(&self, parts: &Parts) -> HttpResponse {
+        let host = parts.headers.get(header::HOST).and_then(|it| it.to_str().ok());
+        if !is_allowed_host(host.unwrap_or_default(), &self.hosts) {
+            let problem = "Call the admin listener by its IP address or as localhost, or allow the name with --admin-allow-host";
+            return response::refuse(403, problem);
         }
-        "/live" | "/healthz" => with_type(200, "application/json", r#"{"status":"ok"}"#.into()),
-        "/ready" | "/readyz" => {
-            let checks = server.endpoint.checks().await;
-            let failing = checks.iter().any(|check| !check.1);
-            let (code, status) = if failing { (503, "unavailable") } else { (200, "ok") };
-            let checks: serde_json::Map<_, _> =
-                checks.iter().map(|(name, ok)| ((*name).to_owned(), (*ok).into())).collect();
-            let body = serde_json::json!({ "status": status, "checks": checks });
-            with_type(code, "application/json", body.to_string())
+        let is_known =
+            ["/metrics", "/live", "/healthz", "/ready", "/readyz"].contains(&parts.uri.path());
+        if is_known && parts.method != Method::GET && parts.method != Method::HEAD {
+            return response::not_allowed("GET, HEAD");
         }
-        _ => response::status(404),
+        match parts.uri.path() {
+            "/metrics" => self.metrics_page(parts).await,
+            "/live" | "/healthz" => with_type(200, "application/json", r#"{"status":"ok"}"#.into()),
+            "/ready" | "/readyz" => self.readiness().await,
+            _ => response::status(404),
+        }
+    }
+
+    async fn metrics_page(&self, parts: &Parts) -> HttpResponse {
+        let accept = parts.headers.get_all(header::ACCEPT).iter().filter_map(|it| it.to_str().ok());
+        let accept = accept.collect::<Vec<_>>().join(",");
+        let metrics = self.metrics.clone();
+        // It reads files of the system.
+        match spawn_blocking(move || metrics.render(&accept)).await {
+            Ok((content_type, page)) => with_type(200, content_type, page),
+            Err(error) => {
+                tracing::error!(%error, "cannot render the metrics");
+                response::status(500)
+            }
+        }
+    }
+
+    async fn readiness(&self) -> HttpResponse {
+        let checks = match self.endpoint.upgrade() {
+            Some(endpoint) => endpoint.checks().await,
+            None => vec![("running", false)],
+        };
+        let failing = checks.iter().any(|check| !check.1);
+        let (code, status) = if failing { (503, "unavailable") } else { (200, "ok") };
+        let checks: serde_json::Map<_, _> =
+            checks.iter().map(|(name, ok)| ((*name).to_owned(), (*ok).into())).collect();
+        let body = serde_json::json!({ "status": status, "checks": checks });
+        with_type(code, "application/json", body.to_string())
     }
 }
 
-/// Returns whether a name in `Host` cannot belong to a foreign web site.
-fn is_allowed_host(host: &str) -> bool {
+/// Returns whether a `Host` cannot belong to a foreign web site, or is allowed by the operator.
+fn is_allowed_host(host: &str, allowed: &[String]) -> bool {
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|it| it.is_ascii_digit()) => name,
         _ => host,
     };
     let address = name.strip_prefix('[').and_then(|it| it.strip_suffix(']')).unwrap_or(name);
-    name.eq_ignore_ascii_case("localhost") || address.parse::<IpAddr>().is_ok()
+    name.eq_ignore_ascii_case("localhost")
+        || address.parse::<IpAddr>().is_ok()
+        || allowed.iter().any(|it| it.eq_ignore_ascii_case(name))
 }
 
 fn with_type(code: u16, content_type: &'static str, body: String) -> HttpResponse {
@@ -119,12 +191,15 @@ mod tests {
     use super::is_allowed_host;
 
     #[test]
-    fn only_addresses_and_localhost_are_accepted() {
+    fn only_addresses_localhost_and_allowed_names_are_accepted() {
         for host in ["127.0.0.1:9464", "localhost:9464", "LOCALHOST", "[::1]:9464", "10.0.0.7"] {
-            assert!(is_allowed_host(host), "{host}");
+            assert!(is_allowed_host(host, &[]), "{host}");
         }
+        let allowed = ["harbour".to_owned()];
+        assert!(is_allowed_host("Harbour:9464", &allowed));
+        assert!(!is_allowed_host("harbour.evil.example", &allowed));
         for host in ["", "evil.example:9464", "localhost.evil.example", "127.0.0.1.evil.example"] {
-            assert!(!is_allowed_host(host), "{host}");
+            assert!(!is_allowed_host(host, &[]), "{host}");
         }
     }
 }

@@ -287,7 +287,7 @@ where
         let (mut parts, body) = request.into_parts();
         Box::pin(async move {
             let mut scope = RequestExtensions::from(std::mem::take(&mut parts.extensions));
-            if !endpoint.context.service.observers().is_empty() {
+            if endpoint.context.service.observers().is_active() {
                 scope.insert(ObservedTransport::Http);
             }
             Ok(endpoint.request(&parts, scope, pin!(body)).await)

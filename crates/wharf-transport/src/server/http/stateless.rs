@@ -48,7 +48,10 @@ impl HttpEndpoint {
             Received::Reply(reply, status) => response::json(status, reply),
             Received::Notify(mut request) => {
                 request.scope = scope;
-                self.context.run_notification(request, |handler| drop(self.tasks.spawn(handler)));
+                // Without a session it ends with the server.
+                if let Some(pending) = self.context.start_notification(request) {
+                    self.tasks.spawn(pending);
+                }
                 response::status(202)
             }
             Received::Answer(..) | Received::Cancel(_) | Received::Ignore => response::status(202),
@@ -107,12 +110,13 @@ impl HttpEndpoint {
         accept: AcceptHeader,
         scope: RequestExtensions,
     ) -> HttpResponse {
-        let mut replies = MessageReplies::start_with(
-            &self.context,
-            Received::Batch(members),
-            &mut |request| request.scope = scope.clone(),
-            &|handler| drop(self.tasks.spawn(handler)),
-        );
+        let mut replies =
+            MessageReplies::start(&self.context, Received::Batch(members), &mut |request| {
+                request.scope = scope.clone();
+            });
+        for pending in replies.take_notifications() {
+            self.tasks.spawn(pending);
+        }
         let form = ResponseForm::without_session(accept, self.http.streaming, false);
         replies.end_early(&self.shutdown, self.context.http_limits.grace);
         let mut stream = BatchStream { replies, pending: Vec::new() };

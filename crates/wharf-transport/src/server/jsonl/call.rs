@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use wharf_model::{BoxFuture, Outcome};
+use wharf_model::Outcome;
 
 use crate::{
     ServerContext, Shutdown,
@@ -213,31 +213,5 @@ impl LineCall {
         if let Some(spawned) = &self.spawned {
             self.shared.in_flight.remove(spawned.number);
         }
-    }
-}
-
-/// Slot of a pending handler of a notification among the calls in flight, so that it ends with its connection.
-pub(crate) struct NotificationHandler {
-    shared: Arc<ConnectionState>,
-    number: u64,
-}
-
-impl NotificationHandler {
-    /// Runs the handler, whose message holds `held` bytes, as a task.
-    pub(crate) fn spawn(shared: &Arc<ConnectionState>, held: usize, handler: BoxFuture<()>) {
-        shared.in_flight.insert(None, false, held, |number| {
-            let slot = NotificationHandler { shared: shared.clone(), number };
-            let run = async move {
-                handler.await;
-                drop(slot);
-            };
-            tokio::spawn(run).abort_handle()
-        });
-    }
-}
-
-impl Drop for NotificationHandler {
-    fn drop(&mut self) {
-        self.shared.in_flight.remove(self.number);
     }
 }

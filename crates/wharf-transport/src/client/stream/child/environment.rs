@@ -21,7 +21,7 @@ pub enum Environment {
     #[default]
     Basic,
     /// All variables, except the keys of a Wharf server (`WHARF_STATE_KEY`,
-    /// `WHARF_STATE_KEY_FILE`).
+    /// `WHARF_STATE_KEY_FILE`) and its admin address (`WHARF_ADMIN`).
     Inherit,
     /// No variables.
     Clear,
@@ -54,8 +54,8 @@ const BASIC: [&str; 20] = [
     "WINDIR",
 ];
 
-/// Variables with the keys that encrypt a server's state.
-const STATE_KEYS: [&str; 2] = ["WHARF_STATE_KEY", "WHARF_STATE_KEY_FILE"];
+/// Variables of one server: the keys that encrypt its state, and the address of its admin listener.
+const NEVER_INHERITED: [&str; 3] = ["WHARF_STATE_KEY", "WHARF_STATE_KEY_FILE", "WHARF_ADMIN"];
 
 impl Environment {
     /// The variables that the child gets.
@@ -71,7 +71,7 @@ impl Environment {
         let name = name.to_string_lossy();
         match self {
             Environment::Clear => false,
-            Environment::Inherit => !STATE_KEYS.iter().any(|key| is_same(&name, key)),
+            Environment::Inherit => !NEVER_INHERITED.iter().any(|key| is_same(&name, key)),
             // Old shells export functions in variables.
             Environment::Basic => {
                 let is_function = value.to_string_lossy().starts_with("()");
@@ -103,6 +103,7 @@ mod tests {
             ("LD_PRELOAD", false, true),
             ("WHARF_STATE_KEY", false, false),
             ("WHARF_STATE_KEY_FILE", false, false),
+            ("WHARF_ADMIN", false, false),
         ] {
             assert_eq!(passes(Environment::Basic, name), basic, "{name}");
             assert_eq!(passes(Environment::Inherit, name), inherited, "{name}");

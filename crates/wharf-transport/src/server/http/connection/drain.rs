@@ -24,7 +24,17 @@ pub(super) async fn drain(endpoint: &HttpEndpoint, clients: &mut JoinSet<()>) {
     let _ = timeout_at(deadline, ended).await;
     clients.shutdown().await;
     // WebSocket connections close after that.
-    endpoint.tasks.finish(deadline).await;
+    endpoint.finish(deadline).await;
+}
+
+impl HttpEndpoint {
+    /// Waits for everything that outlives its request, until `deadline`, and ends the sessions.
+    async fn finish(&self, deadline: Instant) {
+        self.tasks.finish(deadline).await;
+        if let Some(sessions) = &self.sessions {
+            sessions.end_all();
+        }
+    }
 }
 
 impl HttpService {
@@ -34,10 +44,8 @@ impl HttpService {
     pub async fn drained(&self) {
         let endpoint = &self.endpoint;
         endpoint.shutdown.stopped().await;
-        endpoint
-            .tasks
-            .finish(Instant::now() + endpoint.context.http_limits.grace + CLOSE_TIMEOUT)
-            .await;
+        let deadline = Instant::now() + endpoint.context.http_limits.grace + CLOSE_TIMEOUT;
+        endpoint.finish(deadline).await;
     }
 }
 

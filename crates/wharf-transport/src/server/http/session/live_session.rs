@@ -194,9 +194,11 @@ impl Session {
         self.ended.load(Ordering::Acquire)
     }
 
-    /// Ends the session, its calls and its streams.
+    /// Ends the session, its calls and its streams. A second end does nothing.
     pub(crate) fn end(&self) {
-        self.ended.store(true, Ordering::Release);
+        if self.ended.swap(true, Ordering::AcqRel) {
+            return;
+        }
         let mut streams = self.streams();
         streams.ended = true;
         let session_stream = streams.session_stream.take();

@@ -110,6 +110,10 @@ impl Sessions for LocalSessions {
         EventualResponse::Now(self.stream(parsed, &scope).unwrap_or_else(|refusal| *refusal))
     }
 
+    fn end_all(&self) {
+        self.0.end_all();
+    }
+
     fn delete<'a>(
         &'a self,
         parsed: &'a RequestHeaders<'_>,

@@ -129,6 +129,9 @@ pub(crate) trait Sessions: Send + Sync {
         scope: RequestExtensions,
     ) -> EventualResponse<'a>;
 
+    /// Ends all sessions of this process, when the server has drained.
+    fn end_all(&self);
+
     /// Creates a session for a client that has sent `initialize`, and stores it under a new id.
     fn store(
         &self,

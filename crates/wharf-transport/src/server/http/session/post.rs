@@ -16,7 +16,8 @@ use crate::server::http::session::{
     stream_reader::StreamReader,
 };
 use crate::server::{
-    call_driver::CallStep,
+    call_driver::{CallStep, spawn_notification},
+    context::PendingNotification,
     http::{
         HttpBody,
         cluster::{STORE_UNAVAILABLE, StoreUnavailable},
@@ -140,6 +141,19 @@ impl PostContext {
         true
     }
 
+    /// Runs the handler of a notification, which ends with the session at the latest.
+    fn run_notification(&self, request: Request) {
+        let session = self.guard.session();
+        let Some(pending) = session.common.context.start_notification(request) else { return };
+        let Some(tasks) = session.common.tasks.upgrade() else { return };
+        let guard = self.guard.clone();
+        let in_use: PendingNotification = Box::pin(async move {
+            let _guard = guard;
+            pending.await;
+        });
+        spawn_notification(session, self.length, in_use, |run| tasks.spawn(run));
+    }
+
     /// Handles a message without a reply: a response, a cancellation or a notification.
     fn handle_one_way(&self, received: Received) {
         let session = self.guard.session();
@@ -148,10 +162,7 @@ impl PostContext {
             (Received::Cancel(id), Some(calls)) => calls.cancel(&id),
             (Received::Notify(mut request), _) => {
                 request.scope = self.scope.clone();
-                let common = &session.common;
-                common.context.run_notification(request, |handler| {
-                    common.tasks.upgrade().inspect(|tasks| drop(tasks.spawn(handler)));
-                });
+                self.run_notification(request);
             }
             (Received::Call(request, codec), _) => {
                 match session.common.context.service.change_version() {

@@ -218,6 +218,12 @@ impl<S: TableEntry> SessionManager<S> {
         is_swept
     }
 
+    /// Ends every session, when the server has drained. Sessions in a store live on there.
+    pub(super) fn end_all(&self) {
+        let sessions: Vec<_> = self.lock().sessions.values().cloned().collect();
+        sessions.iter().for_each(|session| session.end());
+    }
+
     /// Ends the streams and client requests of every session on shutdown.
     fn shut_down(&self) {
         let mut table = self.lock();

@@ -21,10 +21,10 @@ use wharf_model::{Caller, Error, Method, Request, RequestExtensions};
 use wharf_wire::{Codec, Connection, Line, Lines, Received};
 
 use crate::server::{
-    call_driver::CallDriver,
+    call_driver::{CallDriver, spawn_notification},
     jsonl::{
         batch::BatchReplies,
-        call::{ConnectionState, LineCall, NotificationHandler},
+        call::{ConnectionState, LineCall},
         in_flight::{duplicate_id, overloaded},
         reader::partial_line::PartialLine,
         writer::{SharedWriter, write_queued},
@@ -294,10 +294,10 @@ impl<W: AsyncWrite + Unpin> LineReader<W> {
             }
             Received::Notify(mut request) => {
                 request.scope = self.scope.clone();
-                let (shared, held) = (&self.shared, self.length);
-                shared.context.run_notification(request, |handler| {
-                    NotificationHandler::spawn(shared, held, handler);
-                });
+                if let Some(pending) = self.shared.context.start_notification(request) {
+                    let spawn = |run| tokio::spawn(run).abort_handle();
+                    spawn_notification(&self.shared, self.length, pending, spawn);
+                }
             }
             // Batches cannot be nested.
             Received::Batch(_) | Received::Ignore => {}

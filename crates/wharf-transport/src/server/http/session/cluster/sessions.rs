@@ -138,6 +138,10 @@ impl Sessions for SharedSessions {
         })
     }
 
+    fn end_all(&self) {
+        self.table.end_all();
+    }
+
     fn delete<'a>(
         &'a self,
         parsed: &'a RequestHeaders<'_>,
