@@ -3,7 +3,10 @@
 use std::{
     future::{Future, poll_fn},
     pin::pin,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     task::{Poll, Waker},
 };
 
@@ -18,30 +21,60 @@ use tokio::{sync::watch, task::coop::unconstrained};
 /// assert!(shutdown.is_stopped());
 /// ```
 #[derive(Clone, Debug)]
-pub struct Shutdown(Arc<watch::Sender<bool>>);
+pub struct Shutdown(Arc<ShutdownState>);
+
+#[derive(Debug)]
+struct ShutdownState {
+    stopped: watch::Sender<bool>,
+    /// Number of calls that did not end within the graceful shutdown timeout.
+    cut: AtomicUsize,
+}
 
 impl Shutdown {
     /// Creates a handle that is not stopped.
     #[must_use]
     pub fn new() -> Self {
-        Shutdown(Arc::new(watch::Sender::new(false)))
+        Shutdown(Arc::new(ShutdownState {
+            stopped: watch::Sender::new(false),
+            cut: AtomicUsize::new(0),
+        }))
     }
 
     /// Requests the shutdown: no more messages are read, calls in flight get the graceful shutdown
     /// timeout, and subscriptions end.
     pub fn stop(&self) {
-        self.0.send_replace(true);
+        self.0.stopped.send_replace(true);
     }
 
     /// True if the shutdown was requested.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
-        *self.0.borrow()
+        *self.0.stopped.borrow()
+    }
+
+    /// Returns the number of calls that did not end within the graceful shutdown timeout, so far.
+    #[must_use]
+    pub fn cut_calls(&self) -> usize {
+        self.0.cut.load(Ordering::Relaxed)
+    }
+
+    /// Logs that a server has finished, with the number of calls that it cut off.
+    #[cfg(feature = "server")]
+    pub fn log_end(&self) {
+        tracing::info!(cut_calls = self.cut_calls(), "finished serving");
+    }
+
+    #[cfg(feature = "server")]
+    pub(crate) fn count_cut_calls(&self, calls: usize) {
+        // A connection that its client closed has calls to cut, too.
+        if self.is_stopped() {
+            self.0.cut.fetch_add(calls, Ordering::Relaxed);
+        }
     }
 
     /// Completes when the shutdown is requested.
     pub fn stopped(&self) -> impl Future<Output = ()> + Send + use<> {
-        let (shutdown, mut receiver) = (self.clone(), self.0.subscribe());
+        let (shutdown, mut receiver) = (self.clone(), self.0.stopped.subscribe());
         async move {
             // Exempt from tokio's cooperative budget, because it is polled only once per registered
             // waker.

@@ -6,8 +6,8 @@ use serde_json::{Map, value::RawValue};
 
 use wharf_model::{
     ActiveCall, BoxFuture, Deadlines, Error, ErrorKind, InputMode, InputRequired, JsonText,
-    LogLevel, Method, Outbox, Outcome, Page, PageBody, Peer, Reply, Request, RequestExtensions,
-    Service, TaskRequest, ToolInfo,
+    LogLevel, Method, Observers, Outbox, Outcome, Page, PageBody, Peer, Reply, Request,
+    RequestExtensions, Service, TaskRequest, ToolInfo,
 };
 
 use crate::{
@@ -53,6 +53,10 @@ impl Service for ProxyService {
             tokens.record(&outcome, token);
             outcome
         })
+    }
+
+    fn observe_upstream(&self, observers: &Observers) {
+        self.caller.transport().observe_upstream(observers);
     }
 
     fn has_target(&self, request: &Request) -> bool {

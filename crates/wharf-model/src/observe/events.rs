@@ -31,10 +31,12 @@ pub enum ObservedEvent<'a> {
         /// Address of the client.
         client: Option<SocketAddr>,
     },
-    /// A session or connection began.
+    /// A session over HTTP, or a connection over another transport, began.
     SessionStarted {
         /// Transport of the session.
         transport: ObservedTransport,
+        /// Address of the client.
+        client: Option<SocketAddr>,
     },
     /// A session or connection ended.
     SessionEnded(SessionEnd<'a>),
@@ -150,13 +152,15 @@ pub struct SessionEnd<'a> {
     pub elapsed: Duration,
     /// Attribute `error.type`: why the session ended, if it did not end in good order. From a closed table.
     pub error: Option<&'static str>,
+    /// Address of the client.
+    pub client: Option<SocketAddr>,
 }
 
 impl<'a> SessionEnd<'a> {
     /// Creates the end of a session in good order.
     #[must_use]
     pub fn new(transport: ObservedTransport, elapsed: Duration) -> Self {
-        SessionEnd { transport, protocol_version: None, elapsed, error: None }
+        SessionEnd { transport, protocol_version: None, elapsed, error: None, client: None }
     }
 
     /// Sets the date of the protocol version.
@@ -169,6 +173,12 @@ impl<'a> SessionEnd<'a> {
     #[must_use]
     pub fn error(self, error: &'static str) -> Self {
         SessionEnd { error: Some(error), ..self }
+    }
+
+    /// Sets the address of the client.
+    #[must_use]
+    pub fn client(self, client: Option<SocketAddr>) -> Self {
+        SessionEnd { client, ..self }
     }
 }
 
@@ -209,6 +219,8 @@ pub enum TaskChange<'a> {
     TakenOver,
     /// The task waits for input of the client.
     InputRequired,
+    /// This process does not run the task any more: it ended, or another process may continue it.
+    Stopped,
     /// The task ended.
     Ended {
         /// Final state of the task: `completed`, `failed` or `cancelled`.
@@ -229,6 +241,8 @@ pub enum UpstreamChange<'a> {
         /// Error of the connection.
         error: &'a Error,
     },
+    /// The client was closed.
+    Closed,
     /// The process of the server is started again.
     Restarting,
 }

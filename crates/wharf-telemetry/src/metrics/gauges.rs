@@ -80,7 +80,7 @@ impl Gauges {
                 add(&self.queue_rejected, 1);
             }
             ObservedEvent::SlowClientClosed { .. } => add(&self.slow_clients, 1),
-            ObservedEvent::SessionStarted { transport } => change(&self.sessions, transport, 1),
+            ObservedEvent::SessionStarted { transport, .. } => change(&self.sessions, transport, 1),
             ObservedEvent::SessionEnded(end) => {
                 change(&self.sessions, end.transport, -1);
                 let labels = session_labels(&end);
@@ -106,7 +106,9 @@ impl Gauges {
                 let labels = LabelText::one("mcp_upstream", name);
                 match change {
                     UpstreamChange::Up => set(&self.upstreams, labels, |_| 1),
-                    UpstreamChange::Down { .. } => set(&self.upstreams, labels, |_| 0),
+                    UpstreamChange::Down { .. } | UpstreamChange::Closed => {
+                        set(&self.upstreams, labels, |_| 0)
+                    }
                     UpstreamChange::Restarting => add(&self.restarts, 1),
                     _ => {}
                 }
@@ -126,8 +128,8 @@ impl Gauges {
             TaskChange::TakenOver => {
                 self.takeovers.fetch_add(1, Ordering::Relaxed);
             }
+            TaskChange::Stopped => set(&self.tasks, running(), |tasks| tasks - 1),
             TaskChange::Ended { state, age } => {
-                set(&self.tasks, running(), |tasks| (tasks - 1).max(0));
                 set(&self.tasks, LabelText::one("state", state), |tasks| tasks + 1);
                 self.task_age.record(age);
             }

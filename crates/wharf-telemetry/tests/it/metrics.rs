@@ -109,8 +109,8 @@ fn filled() -> Metrics {
     let events = [
         ObservedEvent::Refused(Refusal::new(RefusalReason::ForbiddenHost, transport).status(403)),
         ObservedEvent::Queue { running: 4, waiting: 2 },
-        ObservedEvent::SessionStarted { transport },
-        ObservedEvent::SessionStarted { transport },
+        ObservedEvent::SessionStarted { transport, client: None },
+        ObservedEvent::SessionStarted { transport, client: None },
         ObservedEvent::SessionEnded(SessionEnd::new(transport, elapsed)),
         ObservedEvent::StreamOpened { transport },
         ObservedEvent::Received { transport, bytes: 10 },
@@ -120,6 +120,7 @@ fn filled() -> Metrics {
         ObservedEvent::StoreFailed { store: "redis", error: &error },
         ObservedEvent::Task(TaskEvent::new("1", "echo", TaskChange::Started)),
         ObservedEvent::Task(TaskEvent::new("2", "echo", TaskChange::Started)),
+        ObservedEvent::Task(TaskEvent::new("1", "echo", TaskChange::Stopped)),
         ObservedEvent::Task(TaskEvent::new(
             "1",
             "echo",

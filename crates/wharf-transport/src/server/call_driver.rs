@@ -126,7 +126,7 @@ impl CallDriver {
         let is_listen = self.is_listen();
         // The subscription of a session ends with the responses that read its stream.
         let until = until.filter(|_| self.codec.waits() && !self.codec.is_silent());
-        let stopped = shutdown.stopped();
+        let (stopped, shutdown) = (shutdown.stopped(), shutdown.clone());
         let stopped = async move {
             stopped.await;
             if !is_listen {
@@ -144,7 +144,10 @@ impl CallDriver {
             match (is_listen, expires) {
                 (true, _) => Reply::Listened.into(),
                 (false, true) => expired().into(),
-                (false, false) => shutting_down().into(),
+                (false, false) => {
+                    shutdown.count_cut_calls(1);
+                    shutting_down().into()
+                }
             }
         }));
     }

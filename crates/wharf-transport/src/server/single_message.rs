@@ -76,7 +76,7 @@ impl MessageReplies {
                 prepare(&mut request);
                 context.run_notification(request);
             }
-            Received::Reply(reply, _) => self.reply(reply),
+            Received::Reply(reply, ..) => self.reply(reply),
             // Without a connection, responses and cancellations have no target.
             _ => {}
         }

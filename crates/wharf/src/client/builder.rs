@@ -292,6 +292,7 @@ impl ClientBuilder {
                 .await?;
         let timer: Arc<dyn Timer> = Arc::new(TokioTimer);
         let ClientBuilder { calls, handler, observers, .. } = self;
+        link.observe_upstream(&observers);
         Ok(Client(ClientHandle::observed(link, timer, calls, handler, observers, server)))
     }
 

@@ -45,6 +45,8 @@ mod method_availability;
 mod metrics;
 #[cfg(all(feature = "client", feature = "oauth-proxy"))]
 mod oauth_proxy;
+#[cfg(all(feature = "client", feature = "metrics"))]
+mod observed_events;
 #[cfg(feature = "logs")]
 mod run_log;
 mod single_message;

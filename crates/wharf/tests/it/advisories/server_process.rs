@@ -72,7 +72,11 @@ impl ServerProcess {
 
     async fn spawn(role: &str, variables: &[(&str, &str)]) -> ServerProcess {
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "server_process::the_child_serves_until_it_is_killed", "--nocapture"])
+            .args([
+                "--exact",
+                "advisories::server_process::the_child_serves_until_it_is_killed",
+                "--nocapture",
+            ])
             .env(ROLE, role)
             .envs(variables.iter().copied())
             .stdout(Stdio::piped())
