@@ -28,7 +28,7 @@ pub fn messages(data: &[u8]) {
     for message in data.split(|byte| *byte == b'\n') {
         process(open.receive(bytes::Bytes::copy_from_slice(message)), revision);
         let ping = open.receive(r#"{"jsonrpc":"2.0","id":"p","method":"ping"}"#.into());
-        let Received::Reply(reply, _) = ping else { panic!("{ping:?}") };
+        let Received::Reply(reply, ..) = ping else { panic!("{ping:?}") };
         assert_eq!(parse(&reply)["id"], "p");
     }
 }
@@ -59,7 +59,7 @@ fn discovery() -> Reply {
 /// request that was read must survive being written by a client.
 fn process(received: Received, revision: Revision) {
     match received {
-        Received::Reply(bytes, status) => {
+        Received::Reply(bytes, status, _) => {
             let reply = parse(&bytes);
             let each = reply.as_array().map_or(std::slice::from_ref(&reply), Vec::as_slice);
             assert!(each.iter().all(|one| one["jsonrpc"] == "2.0") && status >= 200, "{reply}");

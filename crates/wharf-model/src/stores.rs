@@ -62,6 +62,8 @@ pub struct Stores {
     pub health: Arc<dyn Health>,
     /// Durability and sharing of the stores.
     pub sharing: Sharing,
+    /// Name of the storage engine in logs and metrics.
+    pub name: &'static str,
 }
 
 impl Stores {
@@ -78,6 +80,7 @@ impl Stores {
             nonces: Arc::new(UnsetStore("nonces")),
             health: Arc::new(UnsetStore("health")),
             sharing,
+            name: "custom",
         }
     }
 }
@@ -106,7 +109,7 @@ port_setters! {
     health: Health,
 }
 
-crate::setters!(Stores { sharing: Sharing });
+crate::setters!(Stores { sharing: Sharing, name: &'static str });
 
 impl fmt::Debug for Stores {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

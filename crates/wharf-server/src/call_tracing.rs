@@ -4,11 +4,11 @@ use std::{borrow::Cow, error::Error as _, ops::RangeInclusive};
 
 use tracing::{Level, Span, field};
 use wharf_model::{
-    CallEnd, CallOutcome, CallRole, CallScope, CallStart, CallState, Error, Method, Observer,
-    Request,
+    CallEnd, CallOutcome, CallRole, CallScope, CallStart, CallState, Error, Method, ObservedEvent,
+    Observer, Request,
 };
 
-use crate::handler::tool_error::with_all_sources;
+use crate::{event_log, handler::tool_error::with_all_sources};
 
 /// Creates one `tracing` span per call, with its method, target and outcome, and never with
 /// arguments. Nothing is allocated while no `tracing` subscriber is installed. Every `Server` has this
@@ -39,6 +39,14 @@ impl Observer for Tracing {
         let (method, target) = (method_name(request), printable(&request.target()));
         let span = tracing::info_span!("call", method = &*method, target, outcome = field::Empty);
         CallState::Scope(Box::new(TracedCall { span, method, target }))
+    }
+
+    fn event(&self, event: &ObservedEvent<'_>) {
+        event_log::log(event);
+    }
+
+    fn counts_bytes(&self) -> bool {
+        false
     }
 }
 

@@ -26,6 +26,7 @@
 mod builder;
 mod call_tracing;
 mod context;
+mod event_log;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;

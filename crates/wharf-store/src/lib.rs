@@ -10,6 +10,7 @@ mod clock;
 pub mod contract;
 mod encrypted;
 mod memory;
+mod observed;
 mod open;
 mod open_error;
 #[cfg(feature = "redis")]
@@ -20,4 +21,5 @@ mod subscribers;
 mod url;
 
 pub use crate::encrypted::sealed;
+pub use crate::observed::observed;
 pub use crate::{memory::*, open::open, open_error::StoreOpenError};

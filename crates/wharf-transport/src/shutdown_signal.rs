@@ -7,7 +7,7 @@ use std::{
     pin::Pin,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     task::{Context, Poll, Waker},
 };
@@ -36,6 +36,8 @@ struct ShutdownState {
     tickets: AtomicU64,
     /// Wakers of the pending futures by ticket.
     waiting: [Mutex<HashMap<u64, Waker, RandomState>>; SHARDS],
+    /// Number of calls that did not end within the graceful shutdown timeout.
+    cut: AtomicUsize,
 }
 
 impl ShutdownState {
@@ -69,6 +71,26 @@ impl Shutdown {
         self.0.is_stopped.load(Ordering::Acquire)
     }
 
+    /// Returns the number of calls that did not end within the graceful shutdown timeout, so far.
+    #[must_use]
+    pub fn cut_calls(&self) -> usize {
+        self.0.cut.load(Ordering::Relaxed)
+    }
+
+    /// Logs that a server has finished, with the number of calls that it cut off.
+    #[cfg(feature = "server")]
+    pub fn log_end(&self) {
+        tracing::info!(cut_calls = self.cut_calls(), "finished serving");
+    }
+
+    #[cfg(feature = "server")]
+    pub(crate) fn count_cut_calls(&self, calls: usize) {
+        // A connection that its client closed has calls to cut, too.
+        if self.is_stopped() {
+            self.0.cut.fetch_add(calls, Ordering::Relaxed);
+        }
+    }
+
     /// Completes when the shutdown is requested.
     pub fn stopped(&self) -> impl Future<Output = ()> + Send + use<> {
         self.wait()
@@ -93,6 +115,12 @@ pub(crate) struct Stopped {
     ticket: u64,
     /// The waker that is registered, if this was polled.
     waker: Option<Waker>,
+}
+
+impl Stopped {
+    pub(crate) fn shutdown(&self) -> &Shutdown {
+        &self.shutdown
+    }
 }
 
 impl Future for Stopped {

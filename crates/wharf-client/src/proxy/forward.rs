@@ -6,8 +6,8 @@ use serde_json::{Map, value::RawValue};
 
 use wharf_model::{
     ActiveCall, BoxFuture, Deadlines, Error, ErrorKind, InputMode, InputRequired, JsonText,
-    LogLevel, Method, Outbox, Outcome, Page, PageBody, Peer, Reply, Request, RequestExtensions,
-    Service, TaskRequest, ToolInfo,
+    LogLevel, Method, Observers, Outbox, Outcome, Page, PageBody, Peer, Reply, Request,
+    RequestExtensions, Service, TaskRequest, ToolInfo,
 };
 
 use crate::{
@@ -65,6 +65,10 @@ impl Service for ProxyService {
             }
             outcome
         })
+    }
+
+    fn observe_upstream(&self, observers: &Observers) {
+        self.caller.transport().observe_upstream(observers);
     }
 
     fn has_target(&self, request: &Request) -> bool {

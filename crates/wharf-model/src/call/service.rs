@@ -48,6 +48,12 @@ pub trait Service: Send + Sync + 'static {
         &NO_OBSERVERS
     }
 
+    /// Adds observers of the service's connection to an upstream server, if it has one. They receive its present
+    /// state, and every change.
+    fn observe_upstream(&self, observers: &Observers) {
+        let _ = observers;
+    }
+
     /// Returns whether the service has the target of the request: its tool, prompt, resource or custom method.
     /// Observers use it, so that names which callers invent do not become metrics.
     fn has_target(&self, request: &Request) -> bool {
@@ -67,6 +73,10 @@ impl<S: Service + ?Sized> Service for Arc<S> {
 
     fn observers(&self) -> &Observers {
         (**self).observers()
+    }
+
+    fn observe_upstream(&self, observers: &Observers) {
+        (**self).observe_upstream(observers);
     }
 
     fn has_target(&self, request: &Request) -> bool {

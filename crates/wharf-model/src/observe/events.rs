@@ -31,10 +31,12 @@ pub enum ObservedEvent<'a> {
         /// Address of the client.
         client: Option<SocketAddr>,
     },
-    /// A session or connection began.
+    /// A session over HTTP, or a connection over another transport, began.
     SessionStarted {
         /// Transport of the session.
         transport: ObservedTransport,
+        /// Address of the client.
+        client: Option<SocketAddr>,
     },
     /// A session or connection ended.
     SessionEnded(SessionEnd<'a>),
@@ -152,6 +154,8 @@ pub struct SessionEnd<'a> {
     pub elapsed: Duration,
     /// Attribute `error.type`: why the session ended, if it did not end in good order. From a closed table.
     pub error: Option<&'static str>,
+    /// Address of the client.
+    pub client: Option<SocketAddr>,
 }
 
 impl<'a> SessionEnd<'a> {
@@ -159,7 +163,7 @@ impl<'a> SessionEnd<'a> {
     #[must_use]
     pub fn new(transport: ObservedTransport, elapsed: Duration) -> Self {
         let role = CallRole::Server;
-        SessionEnd { role, transport, protocol_version: None, elapsed, error: None }
+        SessionEnd { role, transport, protocol_version: None, elapsed, error: None, client: None }
     }
 
     /// Sets the side that reports the end.
@@ -178,6 +182,12 @@ impl<'a> SessionEnd<'a> {
     #[must_use]
     pub fn error(self, error: &'static str) -> Self {
         SessionEnd { error: Some(error), ..self }
+    }
+
+    /// Sets the address of the client.
+    #[must_use]
+    pub fn client(self, client: Option<SocketAddr>) -> Self {
+        SessionEnd { client, ..self }
     }
 }
 
@@ -240,6 +250,8 @@ pub enum UpstreamChange<'a> {
         /// Error of the connection.
         error: &'a Error,
     },
+    /// The client was closed.
+    Closed,
     /// The process of the server is started again.
     Restarting,
 }

@@ -75,6 +75,11 @@ pub trait Observer: Send + Sync + 'static {
     fn logs_panics(&self) -> bool {
         false
     }
+    /// Returns whether the observer receives [`ObservedEvent::Received`] and [`ObservedEvent::Sent`], which every
+    /// message causes. It is asked once, when the observer is added.
+    fn counts_bytes(&self) -> bool {
+        true
+    }
 }
 
 impl<T: Observer + ?Sized> Observer for Arc<T> {
@@ -97,6 +102,10 @@ impl<T: Observer + ?Sized> Observer for Arc<T> {
     fn logs_panics(&self) -> bool {
         (**self).logs_panics()
     }
+
+    fn counts_bytes(&self) -> bool {
+        (**self).counts_bytes()
+    }
 }
 
 /// Observers of a server or a client; none by default. Clones share them.
@@ -117,23 +126,34 @@ impl<T: Observer + ?Sized> Observer for Arc<T> {
 /// observers.emit(|| ObservedEvent::Queue { running: 1, waiting: 0 });
 /// ```
 #[derive(Clone, Default)]
-pub struct Observers(Option<Arc<[Arc<dyn Observer>]>>);
+pub struct Observers {
+    list: Option<Arc<[Arc<dyn Observer>]>>,
+    counts_bytes: bool,
+}
 
 /// The observers of everything that has none.
-pub(crate) static NO_OBSERVERS: Observers = Observers(None);
+pub(crate) static NO_OBSERVERS: Observers = Observers { list: None, counts_bytes: false };
 
 impl Observers {
     /// Adds an observer.
     #[must_use]
     pub fn with(self, observer: impl Observer) -> Self {
+        let counts_bytes = self.counts_bytes || observer.counts_bytes();
         let added: Arc<dyn Observer> = Arc::new(observer);
-        Observers(Some(self.as_slice().iter().cloned().chain([added]).collect()))
+        let list = self.as_slice().iter().cloned().chain([added]).collect();
+        Observers { list: Some(list), counts_bytes }
     }
 
     /// Returns whether there are no observers.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.is_none()
+        self.list.is_none()
+    }
+
+    /// Returns whether an observer [counts](Observer::counts_bytes) the bytes of messages.
+    #[must_use]
+    pub fn count_bytes(&self) -> bool {
+        self.counts_bytes
     }
 
     /// Returns whether an observer [wants anything now](Observer::is_active).
@@ -144,14 +164,14 @@ impl Observers {
 
     /// Reports an event, which is created only if there is an observer.
     pub fn emit<'a>(&self, event: impl FnOnce() -> ObservedEvent<'a>) {
-        if let Some(observers) = &self.0 {
+        if let Some(observers) = &self.list {
             let event = event();
             observers.iter().for_each(|observer| guarded(|| observer.event(&event)));
         }
     }
 
     pub(crate) fn as_slice(&self) -> &[Arc<dyn Observer>] {
-        self.0.as_deref().unwrap_or_default()
+        self.list.as_deref().unwrap_or_default()
     }
 }
 

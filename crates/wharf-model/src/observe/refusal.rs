@@ -1,5 +1,7 @@
 //! Table of the reasons for which a message is refused before it is a call.
 
+use crate::ErrorKind;
+
 macro_rules! refusals {
     ($($(#[$doc:meta])* $Reason:ident $name:literal;)*) => {
         /// Reason for which a request or a connection is refused before there is a call: the label `reason` of
@@ -87,4 +89,62 @@ refusals! {
     StoreUnavailable "store_unavailable";
     /// TLS handshake failure.
     TlsHandshake "tls_handshake";
+}
+
+/// Reasons of errors that a codec reports. Every other kind is [`RefusalReason::InvalidRequest`].
+const REASONS_OF_KINDS: &[(ErrorKind, RefusalReason)] = &[
+    (ErrorKind::ParseError, RefusalReason::ParseError),
+    (ErrorKind::UnsupportedProtocolVersion, RefusalReason::UnsupportedVersion),
+    (ErrorKind::MethodNotFound, RefusalReason::MethodNotFound),
+    (ErrorKind::NotInitialized, RefusalReason::NotInitialized),
+    (ErrorKind::HeaderMismatch, RefusalReason::HeaderMismatch),
+    (ErrorKind::ContentTooLarge, RefusalReason::TooLarge),
+    (ErrorKind::Overloaded, RefusalReason::TooManyCalls),
+    (ErrorKind::TemporarilyUnavailable, RefusalReason::StoreUnavailable),
+];
+
+/// Reasons of HTTP statuses. Every other status is [`RefusalReason::BadRequest`].
+const REASONS_OF_STATUSES: &[(u16, RefusalReason)] = &[
+    (401, RefusalReason::Unauthenticated),
+    (403, RefusalReason::Forbidden),
+    (404, RefusalReason::NotFound),
+    (405, RefusalReason::MethodNotAllowed),
+    (406, RefusalReason::NotAcceptable),
+    (408, RefusalReason::RequestTimeout),
+    (413, RefusalReason::TooLarge),
+    (415, RefusalReason::UnsupportedMediaType),
+    (429, RefusalReason::RateLimited),
+    (431, RefusalReason::TooLarge),
+    (503, RefusalReason::StoreUnavailable),
+];
+
+impl RefusalReason {
+    /// Returns the reason of an error that a message was answered with.
+    ///
+    /// ```
+    /// # mod wharf { pub use wharf_model::*; pub mod observe { pub use super::*; } }
+    /// use wharf::{ErrorKind, observe::RefusalReason};
+    ///
+    /// let reason = RefusalReason::of_kind(ErrorKind::ContentTooLarge);
+    /// assert_eq!(reason, RefusalReason::TooLarge);
+    /// ```
+    #[must_use]
+    pub fn of_kind(kind: ErrorKind) -> RefusalReason {
+        let known = REASONS_OF_KINDS.iter().find(|(known, _)| *known == kind);
+        known.map_or(RefusalReason::InvalidRequest, |(_, reason)| *reason)
+    }
+
+    /// Returns the usual reason of an HTTP status.
+    ///
+    /// ```
+    /// # mod wharf { pub use wharf_model::*; pub mod observe { pub use super::*; } }
+    /// use wharf::observe::RefusalReason;
+    ///
+    /// assert_eq!(RefusalReason::of_status(406), RefusalReason::NotAcceptable);
+    /// ```
+    #[must_use]
+    pub fn of_status(status: u16) -> RefusalReason {
+        let known = REASONS_OF_STATUSES.iter().find(|(known, _)| *known == status);
+        known.map_or(RefusalReason::BadRequest, |(_, reason)| *reason)
+    }
 }

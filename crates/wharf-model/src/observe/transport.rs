@@ -17,17 +17,20 @@ pub enum ObservedTransport {
     Http,
     /// Within one process.
     InMemory,
+    /// Byte streams of the application.
+    Stream,
 }
 
 impl ObservedTransport {
     /// All transports.
-    pub const ALL: [ObservedTransport; 6] = [
+    pub const ALL: [ObservedTransport; 7] = [
         ObservedTransport::Stdio,
         ObservedTransport::Tcp,
         ObservedTransport::Unix,
         ObservedTransport::WebSocket,
         ObservedTransport::Http,
         ObservedTransport::InMemory,
+        ObservedTransport::Stream,
     ];
 
     /// Returns the name of the transport in logs.
@@ -40,6 +43,7 @@ impl ObservedTransport {
             ObservedTransport::WebSocket => "websocket",
             ObservedTransport::Http => "http",
             ObservedTransport::InMemory => "in-memory",
+            ObservedTransport::Stream => "stream",
         }
     }
 
@@ -47,7 +51,7 @@ impl ObservedTransport {
     #[must_use]
     pub fn network_transport(self) -> &'static str {
         match self {
-            ObservedTransport::Stdio => "pipe",
+            ObservedTransport::Stdio | ObservedTransport::Stream => "pipe",
             ObservedTransport::Tcp | ObservedTransport::WebSocket | ObservedTransport::Http => {
                 "tcp"
             }

@@ -350,3 +350,22 @@ fn faults_of_the_caller_are_told_apart() {
         assert!(!other.is_caller_fault(), "{other:?}");
     }
 }
+
+/// Observer that does not receive the bytes of messages.
+struct Uncounting;
+
+impl Observer for Uncounting {
+    fn counts_bytes(&self) -> bool {
+        false
+    }
+}
+
+#[test]
+fn bytes_are_counted_once_an_observer_wants_them() {
+    let observers = Observers::default();
+    assert!(!observers.count_bytes());
+    let observers = observers.with(Arc::new(Uncounting));
+    assert!(!observers.count_bytes());
+    let observers = observers.with(Counting(CallLog::default())).with(Uncounting);
+    assert!(observers.count_bytes());
+}

@@ -162,6 +162,8 @@ pub struct RouterBuilder {
     task_runtime: Option<&'static dyn TaskRuntime>,
     stores: Option<Stores>,
     store_key: Option<StoreKey>,
+    /// Reports the operations of the stores: a server without stores does not link it.
+    observe_stores: fn(Stores, Observers) -> Stores,
     problems: BuildError,
 }
 
@@ -190,6 +192,7 @@ impl RouterBuilder {
             task_runtime: None,
             stores: None,
             store_key: None,
+            observe_stores: |stores, _| stores,
             problems: BuildError::default(),
         }
     }
@@ -372,6 +375,7 @@ impl RouterBuilder {
     /// process.
     pub fn store(mut self, stores: Stores) -> Self {
         (self.stores, self.task_runtime) = (Some(stores), Some(TASK_RUNTIME));
+        self.observe_stores = wharf_store::observed;
         self
     }
 
@@ -408,11 +412,11 @@ impl RouterBuilder {
         let methods = self.methods();
         let (lists, next) = self.lists();
         let seal = self.take_cipher();
+        if !self.is_traced {
+            self.observers = mem::take(&mut self.observers).with(Tracing);
+        }
         let stores = self.take_stores(&*seal);
         self.problems.or(())?;
-        if !self.is_traced {
-            self.observers = self.observers.with(Tracing);
-        }
         let mut layers = self.layers;
         if let Some(rates) = self.limits.rates {
             let limit = RateLimit::new(rates);
@@ -430,7 +434,11 @@ impl RouterBuilder {
             edit: self.edit,
         };
         let nonces = self.nonces.or_else(|| stores.as_ref().map(|stores| stores.nonces.clone()));
-        let tasks = ServerTasks::new(stores.as_ref().map(task_storage), self.tasks);
+        let tasks =
+            ServerTasks::new(stores.as_ref().map(task_storage), self.tasks, self.observers.clone());
+        if let Some(upstream) = &self.upstream {
+            upstream.observe_upstream(&self.observers);
+        }
         if let Some(task_runtime) = self.task_runtime {
             tasks.enable(task_runtime);
         }
@@ -524,10 +532,11 @@ impl RouterBuilder {
                  32` creates one), or set the keys with `.seal(…)`",
             );
         }
-        Some(match key {
+        let stores = match key {
             Some(StoreKey { keys, seal }) => seal(stores, keys),
             None => stores,
-        })
+        };
+        Some((self.observe_stores)(stores, self.observers.clone()))
     }
 }
 

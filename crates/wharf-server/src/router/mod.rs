@@ -156,7 +156,10 @@ impl Router {
     /// running tasks continue.
     pub fn shutdown(&self) {
         self.server.subscription_table.shutdown();
-        self.server.tasks.drain();
+        if self.server.tasks.drain() {
+            let calls = self.server.call_limit.running();
+            tracing::info!(calls, "shutting down: waiting for the calls in flight");
+        }
     }
 
     /// Stops the tasks that run here and releases them to their store, so that another process

@@ -6,7 +6,8 @@ use std::{
 };
 
 use wharf_model::{
-    BoxFuture, Caller, Error, ErrorKind, Outbox, Outcome, Request, Task, Timer, ToolInfo,
+    BoxFuture, Caller, Error, ErrorKind, Outbox, Outcome, Request, Task, TaskChange, Timer,
+    ToolInfo,
 };
 
 use crate::{
@@ -14,9 +15,7 @@ use crate::{
     router::{catalog::CatalogEntry, state::ServerState},
     tasks::{
         cancel_undelivered::CancelUndelivered,
-        notify,
-        notify::short_id,
-        run,
+        notify, run,
         run::{RunResources, state::TaskRun},
         scheduler::{RunSlot, TaskScheduler},
         storage,
@@ -69,7 +68,7 @@ pub(crate) async fn create_task(
     };
     reservation.commit();
     let task = notify::task(server, &record);
-    tracing::debug!(task = short_id(&task.id), tool = tool.info.name, "created a task");
+    scheduler.task_store.report(&task.id, &tool.info.name, TaskChange::Created);
     match resources {
         // If no thread can be started here, its lease expires and it is claimed again.
         Some(resources) => drop(run::begin(resources, tool.clone(), request, timer.clone(), ttl)),

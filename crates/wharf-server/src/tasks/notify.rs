@@ -7,9 +7,9 @@ use crate::{
     tasks::storage::{owner::is_owner, record::TaskRecord},
 };
 
-/// Prefix of an id for the log. The full id would give access to the task.
-pub(crate) fn short_id(id: &str) -> &str {
-    id.get(..6).unwrap_or_default()
+/// Hash of an id for the log. The id would give access to the task.
+pub(crate) fn short_id(id: &str) -> String {
+    crate::event_log::hashed(id)
 }
 
 /// Notifies the subscribers that follow the task and own it.

@@ -10,7 +10,7 @@ use std::{
 
 use wharf_model::{
     ActiveCall, BoxFuture, Caller, ClientRequestId, Deadlines, Error, Event, Observers, Outbox,
-    Outcome, Request, ResponseFuture, Task, Timer, ToolInfo,
+    Outcome, Request, ResponseFuture, Task, TaskChange, Timer, ToolInfo,
 };
 
 use crate::{
@@ -18,7 +18,6 @@ use crate::{
     tasks::{
         create::{ByteReservation, insert_claimed, new_record},
         notify,
-        notify::short_id,
         promotion_state::TaskPromotion,
         run,
         run::{RunResources, ToolCall},
@@ -189,11 +188,7 @@ impl PromotableCall {
         if self.tool.deadlines.is_none() {
             self.inner.set_deadlines(run::task_deadlines(scheduler.options.task_ttl(None)));
         }
-        tracing::debug!(
-            task = short_id(&record.id),
-            tool = self.tool.info.name,
-            "promoted a call to a task"
-        );
+        scheduler.task_store.report(&record.id, &self.tool.info.name, TaskChange::Created);
         unclaimed.disarm();
         Ok((notify::task(&self.server, &record), resources))
     }

@@ -12,8 +12,8 @@ use std::{
 
 use serde_json::value::RawValue;
 use wharf_model::{
-    BoxFuture, ClientRequest, Error, ErrorKind, LiveSubscriptionFilter, Outbox, Outcome, Request,
-    Sharing, Timer, ToolInfo,
+    BoxFuture, ClientRequest, Error, ErrorKind, LiveSubscriptionFilter, Observers, Outbox, Outcome,
+    Request, Sharing, Timer, ToolInfo,
 };
 
 use crate::{
@@ -122,6 +122,7 @@ pub(crate) struct ServerTasks {
     task_runtime: OnceLock<&'static dyn TaskRuntime>,
     /// Created on first use.
     scheduler: OnceLock<Arc<TaskScheduler>>,
+    observers: Observers,
 }
 
 /// Lifecycle of the tasks in this process.
@@ -134,7 +135,11 @@ pub(crate) struct LifecycleFlags {
 }
 
 impl ServerTasks {
-    pub(crate) fn new(task_storage: Option<TaskStorage>, options: TaskOptions) -> Arc<Self> {
+    pub(crate) fn new(
+        task_storage: Option<TaskStorage>,
+        options: TaskOptions,
+        observers: Observers,
+    ) -> Arc<Self> {
         Arc::new(ServerTasks {
             options: Arc::new(options),
             sharing: task_storage
@@ -144,6 +149,7 @@ impl ServerTasks {
             lifecycle: Arc::default(),
             task_runtime: OnceLock::new(),
             scheduler: OnceLock::new(),
+            observers,
         })
     }
 
@@ -161,7 +167,8 @@ impl ServerTasks {
     pub(super) fn scheduler(&self) -> &Arc<TaskScheduler> {
         self.scheduler.get_or_init(|| {
             let task_storage = self.task_storage.clone().unwrap_or_default();
-            TaskScheduler::new(task_storage, self.options.clone(), self.lifecycle.clone())
+            let (options, lifecycle) = (self.options.clone(), self.lifecycle.clone());
+            TaskScheduler::new(task_storage, options, lifecycle, self.observers.clone())
         })
     }
 
@@ -198,9 +205,9 @@ impl ServerTasks {
         }
     }
 
-    /// Claims no more tasks. Runs continue.
-    pub(crate) fn drain(&self) {
-        self.lifecycle.draining.store(true, Ordering::Release);
+    /// Claims no more tasks. Runs continue. False if it was called before.
+    pub(crate) fn drain(&self) -> bool {
+        !self.lifecycle.draining.swap(true, Ordering::AcqRel)
     }
 
     /// Releases every run for graceful shutdown, so that another process can continue at once.

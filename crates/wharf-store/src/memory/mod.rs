@@ -36,6 +36,7 @@ pub use self::{
 #[must_use]
 pub fn memory_stores() -> Stores {
     Stores::new(Sharing::Process)
+        .name("memory")
         .tasks(MemoryRecords::default())
         .sessions(MemoryRecords::default())
         .grants(MemoryRecords::default())

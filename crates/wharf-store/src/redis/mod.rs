@@ -38,6 +38,7 @@ pub(crate) async fn open(url: &StoreUrl<'_>) -> Result<Stores, Error> {
     let bus = Arc::new(bus.map_err(cannot)?);
     let records = |name| RedisRecords::new(client.clone(), format!("{prefix}:{name}"));
     Ok(Stores::new(Sharing::Cluster)
+        .name("redis")
         .tasks(records("t"))
         .sessions(records("s"))
         .grants(records("g"))

@@ -19,7 +19,7 @@ use tokio::{
     task::AbortHandle,
     time::{Instant, sleep, timeout},
 };
-use wharf_model::{Error, ErrorKind, LogThrottle};
+use wharf_model::{Error, ErrorKind};
 
 use crate::redis::connector::{RedisConnection, RedisConnector};
 
@@ -158,15 +158,9 @@ impl RedisClient {
             }
             Ok(Err(why)) if is_full(&why) => {
                 shared.set_out_of_memory(true);
-                Err(full())
+                Err(full().with_source("Redis is out of memory: raise maxmemory or remove data"))
             }
-            Ok(Err(why)) if !is_fatal(&why) => {
-                static LINE: LogThrottle = LogThrottle::new();
-                if LINE.is_due() {
-                    tracing::warn!(%why, "cannot run a Redis command");
-                }
-                Err(refused())
-            }
+            Ok(Err(why)) if !is_fatal(&why) => Err(refused().with_source(why)),
             // Replies still outstanding would occupy memory until they arrive; a new connection has
             // none.
             Ok(Err(_)) | Err(_) => {
@@ -229,10 +223,8 @@ impl ConnectionManager {
     /// Records whether Redis is out of memory, and logs the change.
     fn set_out_of_memory(&self, is_full: bool) {
         match (self.full.swap(is_full, Ordering::Relaxed), is_full) {
-            (false, true) => tracing::error!(
-                "cannot write to Redis, it is out of memory: raise maxmemory or remove data"
-            ),
-            (true, false) => tracing::info!("resumed writing to Redis, it has memory again"),
+            (false, true) => tracing::debug!("cannot write to Redis, it is out of memory"),
+            (true, false) => tracing::debug!("resumed writing to Redis, it has memory again"),
             _ => {}
         }
     }
@@ -252,7 +244,8 @@ impl ConnectionManager {
             let since = Instant::now();
             shared.monitor(generation).await;
             shared.state.send_modify(|state| state.connection = None);
-            tracing::warn!("lost the connection to Redis");
+            // The first operation that fails is reported, with the error that it returns.
+            tracing::debug!("lost the connection to Redis");
             // A connection that breaks at once counts as a failed attempt.
             attempts = if since.elapsed() > MAX_BACKOFF { 0 } else { attempts + 1 };
             let connection = loop {
@@ -263,7 +256,7 @@ impl ConnectionManager {
                 }
                 attempts += 1;
             };
-            tracing::info!("reconnected to Redis");
+            tracing::debug!("reconnected to Redis");
             let state =
                 ConnectionState { generation: generation + 1, connection: Some(connection) };
             shared.state.send_replace(state);

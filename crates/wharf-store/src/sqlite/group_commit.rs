@@ -15,7 +15,7 @@ use std::{
 
 use rusqlite::{Connection, params};
 use tokio::sync::oneshot;
-use wharf_model::{Error, ErrorKind, Health, LogThrottle, Stored};
+use wharf_model::{Error, ErrorKind, Health, Stored};
 
 use super::open::{DatabaseFile, FileIdentity};
 use crate::clock;
@@ -167,15 +167,13 @@ fn write_all(
             Ok(()) => attempt("write", || transact(db, &mut batch)).err(),
             Err(error) => {
                 if was_ready {
-                    tracing::error!(
-                        "cannot write, the store's file was deleted or replaced: put it back, or restart the server"
-                    );
+                    tracing::debug!("cannot write, the store's file was deleted or replaced");
                 }
-                Some(error)
+                Some(error.with_source("put the file back, or restart the server"))
             }
         };
         if !db.is_autocommit() {
-            // The failure is already logged.
+            // The failure is returned.
             let _ = db.execute_batch("ROLLBACK");
         }
         ready.store(failure.is_none(), Ordering::Relaxed);
@@ -206,7 +204,7 @@ fn transact(db: &Connection, batch: &mut [Box<dyn DatabaseJob>]) -> rusqlite::Re
     db.prepare_cached("COMMIT")?.execute([]).map(drop)
 }
 
-/// Runs `work` and logs its failure. A panic counts as a failure: the thread must survive it, or
+/// Runs `work`. The error has its cause as the source. A panic counts as a failure: the thread must survive it, or
 /// nothing could be stored any more.
 fn attempt(what: &str, work: impl FnOnce() -> rusqlite::Result<()>) -> Result<(), Error> {
     match catch_unwind(AssertUnwindSafe(work)) {
@@ -217,10 +215,8 @@ fn attempt(what: &str, work: impl FnOnce() -> rusqlite::Result<()>) -> Result<()
                 .with_message("the store's disk is full: try again later"));
         }
         Ok(Err(why)) => {
-            static LINE: LogThrottle = LogThrottle::new();
-            if LINE.is_due() {
-                tracing::warn!(%why, "cannot {what} the store's file");
-            }
+            let problem = format!("cannot {what} the file: {why}");
+            return Err(unavailable().with_source(problem));
         }
         Err(_) => tracing::error!("caught a panic in a store operation"),
     }

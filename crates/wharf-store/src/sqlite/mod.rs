@@ -25,6 +25,7 @@ pub(crate) async fn open(url: &StoreUrl<'_>) -> Result<Stores, Error> {
     let engine = Arc::new(opened.await.map_err(Error::internal)??);
     let records = |space| SqliteRecords::new(engine.clone(), space);
     Ok(Stores::new(Sharing::Machine)
+        .name("sqlite")
         .tasks(records(records::RecordSpace::Tasks))
         .sessions(records(records::RecordSpace::Sessions))
         .grants(records(records::RecordSpace::Grants))

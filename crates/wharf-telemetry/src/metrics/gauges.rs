@@ -95,7 +95,7 @@ impl Gauges {
             }
             ObservedEvent::QueueFull { .. } => add(&self.queue_rejected, 1),
             ObservedEvent::SlowClientClosed { .. } => add(&self.slow_clients, 1),
-            ObservedEvent::SessionStarted { transport } => change(&self.sessions, transport, 1),
+            ObservedEvent::SessionStarted { transport, .. } => change(&self.sessions, transport, 1),
             ObservedEvent::SessionEnded(end) => {
                 let durations = match end.role {
                     CallRole::Client => &self.client_sessions,
@@ -127,7 +127,9 @@ impl Gauges {
                 let labels = LabelText::one("mcp_upstream", name);
                 match change {
                     UpstreamChange::Up => set(&self.upstreams, labels, |_| 1),
-                    UpstreamChange::Down { .. } => set(&self.upstreams, labels, |_| 0),
+                    UpstreamChange::Down { .. } | UpstreamChange::Closed => {
+                        set(&self.upstreams, labels, |_| 0)
+                    }
                     UpstreamChange::Restarting => add(&self.restarts, 1),
                     _ => {}
                 }

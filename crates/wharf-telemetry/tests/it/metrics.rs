@@ -193,8 +193,8 @@ fn filled() -> Metrics {
     let events = [
         ObservedEvent::Refused(Refusal::new(RefusalReason::ForbiddenHost, transport).status(403)),
         ObservedEvent::Queue { running: 4, waiting: 2 },
-        ObservedEvent::SessionStarted { transport },
-        ObservedEvent::SessionStarted { transport },
+        ObservedEvent::SessionStarted { transport, client: None },
+        ObservedEvent::SessionStarted { transport, client: None },
         ObservedEvent::SessionEnded(session),
         ObservedEvent::SessionEnded(session.role(CallRole::Client)),
         ObservedEvent::StreamOpened { transport },

@@ -17,6 +17,7 @@ mod stream;
 mod subscription;
 mod trace;
 mod unsolicited_requests;
+mod upstream_state;
 
 #[cfg(unix)]
 use std::path::PathBuf;

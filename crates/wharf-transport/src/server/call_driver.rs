@@ -71,6 +71,7 @@ pub(crate) enum CallStep {
 /// Waits for the reasons for which a pending call ends early.
 struct EarlyEnd {
     shutdown: ShutdownWait,
+    is_subscription: bool,
     /// Time for the call after the shutdown; zero for a subscription.
     grace: Duration,
     /// Ends when the caller's credentials expire. Boxed, because only calls without a time limit have it.
@@ -80,20 +81,24 @@ struct EarlyEnd {
 enum ShutdownWait {
     Running(Stopped),
     /// The server stops, and the call has this time left.
-    Grace(Pin<Box<Sleep>>),
+    Grace(Shutdown, Pin<Box<Sleep>>),
 }
 
 impl EarlyEnd {
     /// Polls for the end of the call. The outcome is that of a call that is no subscription.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Error> {
         if let ShutdownWait::Running(stopped) = &mut self.shutdown
-            && Pin::new(stopped).poll(cx).is_ready()
+            && Pin::new(&mut *stopped).poll(cx).is_ready()
         {
-            self.shutdown = ShutdownWait::Grace(Box::pin(sleep(self.grace)));
+            let shutdown = stopped.shutdown().clone();
+            self.shutdown = ShutdownWait::Grace(shutdown, Box::pin(sleep(self.grace)));
         }
-        if let ShutdownWait::Grace(left) = &mut self.shutdown
+        if let ShutdownWait::Grace(shutdown, left) = &mut self.shutdown
             && (self.grace.is_zero() || left.as_mut().poll(cx).is_ready())
         {
+            if !self.is_subscription {
+                shutdown.count_cut_calls(1);
+            }
             return Poll::Ready(shutting_down());
         }
         match &mut self.expiry {
@@ -168,6 +173,7 @@ impl CallDriver {
         let until = until.filter(|_| self.codec.waits() && !self.codec.is_silent());
         self.early_end = Some(EarlyEnd {
             shutdown: ShutdownWait::Running(shutdown.wait()),
+            is_subscription: self.is_subscription(),
             grace: if self.is_subscription() { Duration::ZERO } else { grace },
             expiry: until.map(|until| Box::pin(sleep_until(until))),
         });

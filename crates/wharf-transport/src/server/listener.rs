@@ -8,7 +8,7 @@ use tokio::{
     task::JoinSet,
     time::timeout,
 };
-use wharf_model::{Caller, RequestExtensions};
+use wharf_model::{Caller, ObservedTransport, RefusalReason, RequestExtensions};
 
 use crate::{
     ServerContext, Shutdown, serve_lines,
@@ -16,6 +16,7 @@ use crate::{
         connection_slots::{ConnectionSlots, SlotGuard},
         descriptor_shortage::DescriptorShortage,
     },
+    server::observed::ObservedPeer,
 };
 
 /// Default maximum number of connections of a listening socket. At the limit, the longest idle
@@ -38,6 +39,9 @@ const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 pub(crate) trait SocketListener {
     type Stream: AsyncRead + AsyncWrite + Send + 'static;
 
+    /// Returns the address for the log.
+    fn address(&self) -> String;
+
     /// Accepts a connection; returns it with the known facts about the client.
     fn accept(&self) -> impl Future<Output = io::Result<(Self::Stream, RequestExtensions)>> + Send;
 }
@@ -47,14 +51,20 @@ pub(crate) fn with_subject(subject: impl fmt::Display) -> impl FnOnce(io::Error)
     move |error| io::Error::new(error.kind(), format!("{subject}: {error}"))
 }
 
+/// Logs that a server has begun to listen.
+pub(crate) fn log_start(transport: ObservedTransport, address: &str) {
+    tracing::info!(transport = transport.name(), address, "listening");
+}
+
 /// Serves all connections, at most `connections` at a time, until `shutdown` stops and the graceful
 /// shutdown of the last one ends.
 pub(crate) async fn serve(
     context: Arc<ServerContext>,
-    listener: impl SocketListener,
+    (listener, transport): (impl SocketListener, ObservedTransport),
     connections: usize,
     shutdown: Shutdown,
 ) {
+    log_start(transport, &listener.address());
     let budget = context.budget();
     let client = |stream, mut scope: RequestExtensions, slot_guard: SlotGuard| {
         let (context, shutdown) = (context.clone(), shutdown.clone());
@@ -71,6 +81,8 @@ pub(crate) async fn serve(
         refusal: SERVER_FULL_MESSAGE,
         shortage: &context.shortage,
         setting: "the number of clients that connect to this socket",
+        context: &context,
+        transport: None,
     };
     let mut clients = accept_loop(listener, accept_limits, &shutdown, client).await;
     while clients.join_next().await.is_some() {}
@@ -86,6 +98,20 @@ pub(crate) struct AcceptLimits<'a> {
     pub(crate) shortage: &'a DescriptorShortage,
     /// What an operator can lower in a shortage.
     pub(crate) setting: &'static str,
+    /// Context whose observers receive refusals.
+    pub(crate) context: &'a ServerContext,
+    /// Transport over the connections, if it is not that of the listening socket.
+    pub(crate) transport: Option<ObservedTransport>,
+}
+
+impl AcceptLimits<'_> {
+    #[cold]
+    fn report(&self, reason: RefusalReason, mut scope: RequestExtensions, detail: &str) {
+        if let Some(transport) = self.transport {
+            scope.insert(transport);
+        }
+        ObservedPeer::new(self.context, &scope).refused(reason, detail);
+    }
 }
 
 /// Spawns `client` for each connection until `shutdown` stops. At the limit, an idle connection is
@@ -97,7 +123,7 @@ pub(crate) async fn accept_loop<L: SocketListener, F: Future<Output = ()> + Send
     shutdown: &Shutdown,
     client: impl Fn(L::Stream, RequestExtensions, SlotGuard) -> F,
 ) -> JoinSet<()> {
-    let AcceptLimits { connections, refusal, shortage, setting } = accept_limits;
+    let AcceptLimits { connections, refusal, shortage, setting, .. } = accept_limits;
     let slots = ConnectionSlots::new(connections);
     let refusals = Arc::new(Semaphore::new(MAX_CONCURRENT_REFUSALS));
     let mut clients = JoinSet::new();
@@ -112,6 +138,8 @@ pub(crate) async fn accept_loop<L: SocketListener, F: Future<Output = ()> + Send
             Ok(accepted) => accepted,
             Err(error) => {
                 if shortage.note(&error, setting) {
+                    let scope = RequestExtensions::new();
+                    accept_limits.report(RefusalReason::NoDescriptors, scope, &error.to_string());
                     tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
                 }
                 continue;
@@ -120,7 +148,11 @@ pub(crate) async fn accept_loop<L: SocketListener, F: Future<Output = ()> + Send
         if let Some(guard) = slots.take(Caller::of(&scope)) {
             let slot = guard.slot().clone();
             slot.set_task(clients.spawn(client(stream, scope, guard)));
-        } else if let Ok(permit) = refusals.clone().try_acquire_owned() {
+            continue;
+        }
+        let detail = "all connections are in use";
+        accept_limits.report(RefusalReason::TooManyConnections, scope, detail);
+        if let Ok(permit) = refusals.clone().try_acquire_owned() {
             clients.spawn(refuse(stream, refusal, permit));
         }
     }

@@ -8,6 +8,7 @@ pub mod in_memory;
 pub(crate) mod jsonl;
 pub(crate) mod limits;
 pub(crate) mod listener;
+pub(crate) mod observed;
 pub(crate) mod parent_exit;
 pub mod signals;
 pub(crate) mod single_message;

@@ -15,7 +15,12 @@ pub fn watch(shutdown: Shutdown) -> impl Future<Output = ()> + Send {
             // The signal is polled first: if another watcher stopped at the same signal, it must
             // not count as the second one.
             biased;
-            _ = signals.next() => shutdown.stop(),
+            signal = signals.next() => {
+                if !shutdown.is_stopped() {
+                    tracing::info!(signal, "received a signal to shut down");
+                }
+                shutdown.stop();
+            }
             () = stopped => {}
         }
         // Never aborted: a second signal must be able to end the process at any time.

@@ -82,7 +82,7 @@ impl MessageReplies {
                 prepare(&mut request);
                 self.notifications.extend(context.start_notification(request));
             }
-            Received::Reply(reply, _) => self.reply(reply),
+            Received::Reply(reply, ..) => self.reply(reply),
             // Without a connection, responses and cancellations have no target.
             _ => {}
         }

@@ -57,6 +57,7 @@ pub async fn serve(context: Arc<ServerContext>, shutdown: Shutdown) -> io::Resul
     scope.insert(Trusted);
     scope.insert(ObservedTransport::Stdio);
     let (line, incoming, outgoing) = jsonl::open(context, scope, BlockingFile::new(stdout));
+    tracing::info!(transport = ObservedTransport::Stdio.name(), "listening on stdin");
     let runtime = Handle::current();
     // Calls that are polled in place share one poll of the reader, so its cooperative budget is
     // lifted.

@@ -50,11 +50,16 @@ pub async fn serve(
     connections: usize,
     shutdown: Shutdown,
 ) {
+    let listener = (listener, ObservedTransport::Tcp);
     listener::serve(context, listener, connections, shutdown).await;
 }
 
 impl SocketListener for TcpListener {
     type Stream = TcpStream;
+
+    fn address(&self) -> String {
+        self.local_addr().map(|address| address.to_string()).unwrap_or_default()
+    }
 
     async fn accept(&self) -> io::Result<(TcpStream, RequestExtensions)> {
         let (stream, address) = TcpListener::accept(self).await?;

@@ -64,11 +64,16 @@ pub async fn serve(
     connections: usize,
     shutdown: Shutdown,
 ) {
-    listener::serve(context, socket, connections, shutdown).await;
+    let listener = (socket, ObservedTransport::Unix);
+    listener::serve(context, listener, connections, shutdown).await;
 }
 
 impl SocketListener for Socket {
     type Stream = UnixStream;
+
+    fn address(&self) -> String {
+        self.path.display().to_string()
+    }
 
     async fn accept(&self) -> io::Result<(UnixStream, RequestExtensions)> {
         let (stream, _) = self.listener.accept().await?;

@@ -68,6 +68,12 @@ impl Connection {
         self.session.as_ref().is_some_and(|session| session.handshake.announces(|_| true))
     }
 
+    /// Returns the date of the revision that `initialize` negotiated.
+    #[must_use]
+    pub fn protocol_version(&self) -> Option<&'static str> {
+        self.session.as_ref().map(|session| session.revision.as_str())
+    }
+
     /// Returns whether the session's streams start with a priming event, and may be closed early.
     #[must_use]
     pub fn polls(&self) -> bool {

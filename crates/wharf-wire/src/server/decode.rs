@@ -107,7 +107,7 @@ impl ServerProtocol {
         let mut out = Vec::new();
         write_error(&mut out, self.profile, id, &refusal.error, refusal.revision);
         let usual = error_codes::status(refusal.error.kind, refusal.revision);
-        Received::Reply(out, refusal.status.unwrap_or(usual))
+        Received::Reply(out, refusal.status.unwrap_or(usual), Some(refusal.error.kind))
     }
 
     /// Refuses a message that is not a valid request in any revision.

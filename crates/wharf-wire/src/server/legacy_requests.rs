@@ -187,7 +187,7 @@ impl Message {
     fn empty_result(&self) -> Received {
         let id = self.raw(MessageField::Id).unwrap_or("null");
         let reply = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#);
-        Received::Reply(reply.into_bytes(), 200)
+        Received::Reply(reply.into_bytes(), 200, None)
     }
 
     fn not_announced(&self) -> Error {

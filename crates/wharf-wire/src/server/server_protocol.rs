@@ -3,7 +3,7 @@
 use std::{collections::HashSet, sync::Arc};
 
 use bytes::Bytes;
-use wharf_model::{Budget, Error, Implementation, LogLevel, Method, Request};
+use wharf_model::{Budget, Error, ErrorKind, Implementation, LogLevel, Method, Request};
 
 use crate::{
     CallId, Codec, McpHeaders, Revision,
@@ -202,7 +202,7 @@ impl ServerProtocol {
     ///
     /// let wire = Arc::new(ServerProtocol::new(Implementation::new("harbour", "1.0.0")));
     /// let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
-    /// let Received::Reply(bytes, 200) = wire.receive(ping.into(), None) else { panic!() };
+    /// let Received::Reply(bytes, 200, None) = wire.receive(ping.into(), None) else { panic!() };
     /// assert_eq!(bytes, br#"{"jsonrpc":"2.0","id":1,"result":{}}"#);
     /// ```
     pub fn receive(self: &Arc<Self>, message: Bytes, revision: Option<Revision>) -> Received {
@@ -232,8 +232,8 @@ pub enum Received {
     Call(Request, Codec),
     /// Run the handler of this notification, which has no reply.
     Notify(Request),
-    /// Write these bytes, with this HTTP status.
-    Reply(Vec<u8>, u16),
+    /// Write these bytes, with this HTTP status. They have an error of this kind if the message is refused.
+    Reply(Vec<u8>, u16, Option<ErrorKind>),
     /// Deliver the client's response to the server request of this number: the JSON text of its result, or its
     /// error.
     Answer(u64, Result<String, Error>),

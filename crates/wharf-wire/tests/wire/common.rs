@@ -60,7 +60,7 @@ pub(crate) fn call(received: Received) -> (Request, Codec) {
 
 pub(crate) fn reply(received: Received) -> (Value, u16) {
     match received {
-        Received::Reply(bytes, status) => (parse(&bytes), status),
+        Received::Reply(bytes, status, _) => (parse(&bytes), status),
         other => panic!("no reply: {other:?}"),
     }
 }

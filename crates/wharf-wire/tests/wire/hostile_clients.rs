@@ -35,7 +35,7 @@ const IDS: [(&str, bool); 20] = [
 /// Returns the id of the reply to a message as text (`none` without one), and the error code if there is one.
 fn reply_id_and_code(received: Received) -> (String, Option<i64>) {
     let bytes = match received {
-        Received::Reply(bytes, _) => bytes,
+        Received::Reply(bytes, ..) => bytes,
         Received::Call(_, codec) => {
             let mut out = Vec::new();
             codec.encode(&Outcome::Complete(Reply::Listened), &mut out);
@@ -292,7 +292,7 @@ fn answers(received: Received) -> usize {
             }
             usize::from(!codec.is_silent())
         }
-        Received::Reply(bytes, _) => {
+        Received::Reply(bytes, ..) => {
             parse(&bytes);
             1
         }

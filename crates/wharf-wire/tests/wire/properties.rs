@@ -79,7 +79,7 @@ fn process(received: Received) {
             codec.encode(&Outcome::Complete(Reply::Discover(Box::new(discovery()))), &mut out);
             assert!(codec.is_silent() || parse(&out).is_object());
         }
-        Received::Reply(bytes, status) => {
+        Received::Reply(bytes, status, _) => {
             assert!(parse(&bytes).is_object() && status >= 200);
         }
         Received::Batch(each) => each.into_iter().for_each(process),

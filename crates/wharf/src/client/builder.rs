@@ -296,6 +296,7 @@ impl ClientBuilder {
         let link = connect_timeout::within(limit, &deadline, connecting).await?;
         let timer: Arc<dyn Timer> = Arc::new(TokioTimer);
         let ClientBuilder { calls, handler, observers, .. } = self;
+        link.observe_upstream(&observers);
         Ok(Client(ClientHandle::observed(link, timer, calls, handler, observers, server)))
     }
 

@@ -530,6 +530,7 @@ impl Server {
                 endpoint.serve_unix_then(path, on_ready).await?;
             }
         }
+        endpoint.shutdown.log_end();
         std::thread::Builder::new().name("wharf-end".into()).spawn(|| {
             std::thread::sleep(EXIT_TIMEOUT);
             std::process::exit(0);

@@ -236,6 +236,7 @@ impl Endpoint {
         self.http.drained().await;
         #[cfg(not(feature = "http"))]
         self.stopped().await;
+        self.shutdown.log_end();
         self.release_tasks().await;
     }
 

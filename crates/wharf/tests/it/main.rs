@@ -47,6 +47,8 @@ mod metrics;
 mod oauth_proxy;
 #[cfg(feature = "client")]
 mod observed_calls;
+#[cfg(all(feature = "client", feature = "metrics"))]
+mod observed_events;
 #[cfg(feature = "logs")]
 mod run_log;
 mod single_message;

@@ -7,9 +7,7 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use wharf_model::{
-    Caller, LogThrottle, ObservedEvent, Observers, OnCallEnd, Outbox, RequestExtensions,
-};
+use wharf_model::{Caller, ObservedEvent, Observers, OnCallEnd, Outbox, RequestExtensions};
 
 use crate::router::caller_shares::{CallerShare, CallerShares};
 pub(crate) use crate::router::concurrency::wait_queue::QueuedPermit;
@@ -29,7 +27,6 @@ pub(crate) struct ConcurrencyLimit {
     /// grants its permit to the next one, and none starts without the lock.
     running: AtomicUsize,
     wait_queue: Mutex<WaitQueue>,
-    refused: LogThrottle,
     observers: Observers,
 }
 
@@ -54,7 +51,6 @@ impl ConcurrencyLimit {
             queue: CallerShares::new(queue.min(WAITING_FLAG - 1)),
             running: AtomicUsize::new(0),
             wait_queue: Mutex::default(),
-            refused: LogThrottle::default(),
             observers: Observers::default(),
         }
     }
@@ -101,13 +97,6 @@ impl ConcurrencyLimit {
 
     fn report_refusal(&self, running: usize, waiting: usize) {
         self.observers.emit(|| ObservedEvent::QueueFull { running, waiting });
-        if self.refused.is_due() {
-            tracing::warn!(
-                running,
-                waiting,
-                "rejecting calls: the concurrency limit and the queue are full"
-            );
-        }
     }
 
     /// Reports the length of the queue, without the lock. It reports again if the length changed meanwhile, so that the
@@ -131,7 +120,8 @@ impl ConcurrencyLimit {
         }
     }
 
-    fn running(&self) -> usize {
+    /// Number of running calls.
+    pub(crate) fn running(&self) -> usize {
         self.running.load(Ordering::Acquire) & !WAITING_FLAG
     }
 

@@ -14,7 +14,8 @@ use std::{
 
 use wharf_model::{
     ActiveCall, BoxFuture, Deadlines, Error, Event, InputMode, Method, ObservedTask, Observers,
-    Outbox, Outcome, Request, RequestBuilder, Service, TaskRequest, Timer, ToolInfo, Trusted,
+    Outbox, Outcome, Request, RequestBuilder, Service, TaskChange, TaskRequest, Timer, ToolInfo,
+    Trusted,
 };
 
 use crate::{
@@ -153,6 +154,9 @@ pub(crate) fn resume(
         let request = original.unwrap_or_else(|| rebuild_request(&record));
         let (task_store, options) = (scheduler.task_store.clone(), scheduler.options.clone());
         let task_run = TaskRun::new(record, since, steps, task_store, options, timer.clone());
+        if attempts > 1 {
+            task_run.observe(TaskChange::TakenOver);
+        }
         let running = scheduler.register_run(&task_run, false);
         let tool = call_tool::find_tool(&server, &server.catalog.load().lists, &request).cloned();
         let Ok(tool) = tool else {
@@ -264,15 +268,12 @@ async fn drive(resources: RunResources, mut exchange: ActiveCall, timer: &dyn Ti
     };
     drop(exchange);
     let end = reserve_result(server.tasks.scheduler(), task_run.id(), end);
-    let finished = task_run.finish(&end, reports.last.as_ref()).await;
+    task_run.finish(&end, reports.last.as_ref()).await;
     // Before the notification, which has nothing left to change in this run.
     drop((running, slot));
     // Also if it had already ended: the process that ended it may not have received the
     // confirmation of the store.
     server.tasks.scheduler().task_store.publish_changed(task_run.id()).await;
-    if finished {
-        tracing::debug!(task = short_id(task_run.id()), "stored the end of a task");
-    }
 }
 
 fn poll(

@@ -11,7 +11,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak, atomic::Ordering},
 };
 
-use wharf_model::{Bus, Caller, RecordStore, Sharing, Timer};
+use wharf_model::{Bus, Caller, Observers, RecordStore, Sharing, TaskChange, Timer};
 use wharf_store::{MemoryBus, MemoryRecords};
 
 pub(crate) use crate::tasks::scheduler::slots::{RegisteredRun, RunSlot, TaskWatch, WaitSlot};
@@ -93,10 +93,11 @@ impl TaskScheduler {
         task_storage: TaskStorage,
         options: Arc<TaskOptions>,
         lifecycle: Arc<LifecycleFlags>,
+        observers: Observers,
     ) -> Arc<Self> {
         let TaskStorage { store, bus, sharing } = task_storage;
         Arc::new(TaskScheduler {
-            task_store: Arc::new(TaskStore::new(store, bus)),
+            task_store: Arc::new(TaskStore::new(store, bus, observers)),
             memory: TaskMemoryBudget::new(options.bytes),
             slots: CallerShares::new(options.running),
             waits: CallerShares::new(options.waiting),
@@ -196,6 +197,7 @@ impl TaskScheduler {
         if stopped {
             task_run.stop(StopReason::Lost);
         }
+        task_run.observe(TaskChange::Started);
         self.wake_signal.notify();
         RegisteredRun(self.clone(), task_run.clone())
     }

@@ -5,7 +5,7 @@ use std::{
     time::Instant,
 };
 
-use wharf_model::{BusSubscriber, Timer};
+use wharf_model::{BusSubscriber, TaskChange, Timer};
 
 use crate::tasks::scheduler::TaskScheduler;
 use crate::{
@@ -57,6 +57,8 @@ impl Drop for RegisteredRun {
         if state.runs.get(self.1.id()).is_some_and(|task_run| Arc::ptr_eq(task_run, &self.1)) {
             state.runs.remove(self.1.id());
         }
+        drop(state);
+        self.1.observe(TaskChange::Stopped);
     }
 }
 

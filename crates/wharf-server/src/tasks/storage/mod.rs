@@ -9,7 +9,8 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use serde_json::value::RawValue;
 use wharf_model::{
-    AttachResult, Bus, Error, ErrorKind, LogThrottle, Principal, Record, RecordStore, Timer,
+    AttachResult, Bus, Error, ErrorKind, ObservedEvent, Observers, Principal, Record, RecordStore,
+    TaskChange, TaskEvent, Timer,
 };
 
 use crate::{
@@ -36,6 +37,7 @@ const MAX_ID_BYTES: usize = 64;
 pub(crate) struct TaskStore {
     store: Arc<dyn RecordStore>,
     bus: Arc<dyn Bus>,
+    observers: Observers,
 }
 
 /// Result of a change.
@@ -50,8 +52,25 @@ pub(crate) enum UpdateResult {
 }
 
 impl TaskStore {
-    pub(crate) fn new(store: Arc<dyn RecordStore>, bus: Arc<dyn Bus>) -> Self {
-        TaskStore { store, bus }
+    pub(crate) fn new(
+        store: Arc<dyn RecordStore>,
+        bus: Arc<dyn Bus>,
+        observers: Observers,
+    ) -> Self {
+        TaskStore { store, bus, observers }
+    }
+
+    /// Reports a change of a task to observers.
+    pub(crate) fn report(&self, id: &str, tool: &str, change: TaskChange<'_>) {
+        self.observers.emit(|| ObservedEvent::Task(TaskEvent::new(id, tool, change)));
+    }
+
+    fn report_end(&self, record: &TaskRecord) {
+        if let Some(end) = &record.end {
+            let age = Duration::from_millis(record.updated.saturating_sub(record.created));
+            let change = TaskChange::Ended { state: end.name(), age };
+            self.report(&record.id, &record.call.tool, change);
+        }
     }
 
     pub(crate) fn bus(&self) -> &Arc<dyn Bus> {
@@ -116,6 +135,8 @@ impl TaskStore {
                 Ok(RecordChanged::Yes) => {
                     if self.store.swap(encode(&record)?).await? {
                         record.version += 1;
+                        // Nothing changes an ended task.
+                        self.report_end(&record);
                         return Ok(UpdateResult::Done(record.into(), RecordChanged::Yes));
                     }
                 }
@@ -204,12 +225,9 @@ pub(crate) enum StepSaveResult {
     Lost,
 }
 
-/// Logs a failure of the task store. Every call and every task repeats it, so the line is rate-limited.
+/// Logs a consequence of a failure of the task store, which has a line of its own.
 pub(crate) fn log_failure(error: &Error, action: &'static str) {
-    static LINE: LogThrottle = LogThrottle::new();
-    if LINE.is_due() {
-        tracing::warn!(%error, "cannot {action}: the task store fails");
-    }
+    tracing::debug!(%error, "cannot {action}: the task store fails");
 }
 
 /// Random number from 0 to 1. If randomness fails, all processes use the same delay, which is

@@ -87,6 +87,17 @@ pub(crate) enum TaskEnd {
     Cancelled,
 }
 
+impl TaskEnd {
+    /// Name of the final state.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            TaskEnd::Completed(_) => "completed",
+            TaskEnd::Failed(_) => "failed",
+            TaskEnd::Cancelled => "cancelled",
+        }
+    }
+}
+
 /// Reason why a change is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ChangeRejection {

@@ -72,6 +72,7 @@ impl HttpTransportState {
             opened = opening => opened,
         }?;
         *lock(&self.current_connection) = Some(connection.clone());
+        self.pending.upstream.up();
         let level = *lock(&self.level);
         if let Some(level) = level {
             // If this fails, only log messages are missing.

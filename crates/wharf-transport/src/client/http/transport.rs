@@ -7,7 +7,9 @@ use serde_json::value::RawValue;
 use tokio::time::{Instant, sleep, sleep_until};
 use wharf_client::{ClientTransport, ControlRequest, NotificationListener, ServerInfo};
 use wharf_connect::SingleFlight;
-use wharf_model::{BoxFuture, Error, LogLevel, Method, Outbox, Outcome, Request, Service};
+use wharf_model::{
+    BoxFuture, Error, LogLevel, Method, Observers, Outbox, Outcome, Request, Service,
+};
 use wharf_wire::ClientCodec;
 
 use crate::client::http::{
@@ -117,6 +119,7 @@ impl HttpTransportState {
         if let Some(connection) = connection {
             connection.end(&closed_error()).await;
         }
+        self.pending.upstream.close();
         self.pending.fail_all(&closed_error());
     }
 }
@@ -171,7 +174,15 @@ impl Service for HttpTransport {
         if request.method == Method::Listen {
             return Box::pin(listen(Arc::new(HttpSubscriptions(state)), request, outbox));
         }
-        Box::pin(async move { state.call(&request, &outbox).await.unwrap_or_else(Outcome::from) })
+        Box::pin(async move {
+            let outcome = state.call(&request, &outbox).await.unwrap_or_else(Outcome::from);
+            state.pending.upstream.call_ended(&outcome);
+            outcome
+        })
+    }
+
+    fn observe_upstream(&self, observers: &Observers) {
+        self.0.pending.upstream.observe(&self.0.http.url.to_string(), observers);
     }
 }
 

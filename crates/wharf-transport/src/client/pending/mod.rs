@@ -19,6 +19,7 @@ use wharf_wire::{CallId, ClientCodec};
 use crate::client::ClientTransportOptions;
 use crate::client::pending::dispatch::CallRecipient;
 pub(crate) use crate::client::pending::dispatch::DispatchAction;
+use crate::client::upstream_state::UpstreamState;
 
 /// First id of calls. Lower ids belong to the handshake, so that a late reply to it is not taken
 /// for the reply to a call.
@@ -30,6 +31,8 @@ pub(crate) struct PendingRequests {
     options: ClientTransportOptions,
     next: AtomicU64,
     state: Mutex<PendingState>,
+    /// Connection of the transport, as observers see it.
+    pub(crate) upstream: UpstreamState,
 }
 
 #[derive(Default)]
@@ -70,7 +73,7 @@ pub(crate) enum PendingKind {
 impl PendingRequests {
     pub(crate) fn new(options: ClientTransportOptions) -> Arc<PendingRequests> {
         let (next, state) = (AtomicU64::new(FIRST_ID), Mutex::default());
-        Arc::new(PendingRequests { options, next, state })
+        Arc::new(PendingRequests { options, next, state, upstream: UpstreamState::default() })
     }
 
     pub(crate) fn options(&self) -> &ClientTransportOptions {

@@ -77,6 +77,7 @@ impl StreamConnection {
             error: Error::new(ErrorKind::ConnectionClosed).from_client(FailureOrigin::Interrupted),
             began: Instant::now(),
             on_end: Some(Box::new(on_end)),
+            is_closed_here: false,
         };
         tokio::spawn(run_loop(cleanup, name, source, guard, writing));
         connection
@@ -131,6 +132,8 @@ struct ConnectionCleanup {
     error: Error,
     began: Instant,
     on_end: Option<Box<dyn FnOnce(Duration) + Send>>,
+    /// True if this side closed the connection.
+    is_closed_here: bool,
 }
 
 impl ConnectionCleanup {
@@ -140,6 +143,10 @@ impl ConnectionCleanup {
         dead.store(true, Ordering::Release);
         closing.stop();
         on_end(self.began.elapsed());
+        match self.is_closed_here {
+            true => self.pending.upstream.close(),
+            false => self.pending.upstream.down(&self.error),
+        }
         self.pending.fail_all(&self.error);
         pending_failed.stop();
     }
@@ -166,6 +173,7 @@ async fn run_loop(
     // From here on no call is sent; those sent before fail below.
     shared.dead.store(true, Ordering::Release);
     shared.closing.stop();
+    cleanup.is_closed_here = why.is_none();
     if let Some(why) = why {
         let words = guard.exit_reason().await;
         cleanup.error = why.err().unwrap_or_else(|| closed(&name, words));

@@ -25,6 +25,11 @@ pub(crate) trait Connector: Send + Sync + Sized + 'static {
         options: &ClientTransportOptions,
     ) -> impl Future<Output = Result<ConnectionParts<Self>, Error>> + Send;
 
+    /// Returns whether opening a connection starts a process.
+    fn is_process(&self) -> bool {
+        false
+    }
+
     /// Returns whether another connection can follow the first.
     fn can_reconnect(&self) -> bool {
         true

@@ -39,6 +39,9 @@ impl<D: Connector> StreamTransportState<D> {
         let last = lock(&self.current).take();
         if let Some(last) = last {
             last.pending_failed().await;
+            if self.connector.is_process() {
+                self.pending.upstream.restarting();
+            }
         }
         tokio::select! {
             biased;
@@ -82,6 +85,9 @@ impl<D: Connector> StreamTransportState<D> {
             StreamConnection::start(pending, self.connector.name(), parts, codec, on_end);
         self.repeat_level(&connection);
         *lock(&self.current) = Some(connection.clone());
+        if !connection.is_dead() {
+            self.pending.upstream.up();
+        }
         // A concurrent `close` found no connection to close.
         if self.closed.is_stopped() {
             connection.close();

@@ -6,7 +6,9 @@ use bytestring::ByteString;
 use serde_json::value::RawValue;
 use wharf_client::{ClientTransport, ControlRequest, NotificationListener, ServerInfo};
 use wharf_connect::SingleFlight;
-use wharf_model::{BoxFuture, Error, LogLevel, Method, Outbox, Outcome, Request, Service};
+use wharf_model::{
+    BoxFuture, Error, LogLevel, Method, Observers, Outbox, Outcome, Request, Service,
+};
 use wharf_wire::ClientCodec;
 
 use crate::Shutdown;
@@ -93,6 +95,11 @@ impl<D: Connector> Service for StreamTransport<D> {
             }
             handle.0.call(request, outbox).await.unwrap_or_else(Outcome::from)
         })
+    }
+
+    fn observe_upstream(&self, observers: &Observers) {
+        let state = &self.0.0;
+        state.pending.upstream.observe(&state.connector.name(), observers);
     }
 }
 

@@ -1,6 +1,7 @@
 //! Checks `Host` and `Origin`: protection against DNS rebinding.
 
 use http::{Uri, request::Parts};
+use wharf_model::RefusalReason;
 use wharf_wire::HeaderField;
 
 use crate::server::http::{
@@ -24,6 +25,7 @@ pub(crate) fn check(
     match origin {
         Some(origin) if is_allowed_origin(http, own, origin) => Ok(()),
         _ => Err(refuse(
+            RefusalReason::ForbiddenOrigin,
             "This origin is not allowed: allow it with `Http::origin` or --allow-origin",
         )),
     }
@@ -45,13 +47,16 @@ pub(crate) fn check_host<'a>(
         (HeaderField::Several, _) => None,
     };
     if !http.any_host && !host.is_some_and(|host| is_allowed_host(http, host)) {
-        return Err(refuse("This host is not allowed: allow it with `Http::host` or --allow-host"));
+        return Err(refuse(
+            RefusalReason::ForbiddenHost,
+            "This host is not allowed: allow it with `Http::host` or --allow-host",
+        ));
     }
     Ok(host)
 }
 
-fn refuse(problem: &str) -> Box<HttpResponse> {
-    Box::new(response::refuse(403, problem))
+fn refuse(reason: RefusalReason, problem: &str) -> Box<HttpResponse> {
+    Box::new(response::refuse_for(reason, 403, problem))
 }
 
 fn is_allowed_host(http: &Http, host: &str) -> bool {

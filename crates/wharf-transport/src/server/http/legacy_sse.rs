@@ -17,7 +17,7 @@ use tokio::{
     sync::mpsc,
     time::timeout,
 };
-use wharf_model::{Caller, Principal, RequestExtensions};
+use wharf_model::{Caller, Principal, RefusalReason, RequestExtensions};
 use wharf_wire::{Line, Lines, sse};
 
 use crate::{
@@ -97,7 +97,8 @@ impl LegacySse {
         let (caller, principal) = (Caller::of(&scope), scope.get().cloned());
         let client = SseClient { caller, principal, messages };
         let Some(client_guard) = self.admit(client) else {
-            return response::busy("The server is full: too many open streams. Try again later");
+            let problem = "The server is full: too many open streams. Try again later";
+            return response::busy(RefusalReason::TooManySessions, problem);
         };
         let (pipe, writer) = duplex(MAX_CHUNK_BYTES);
         let reader = PostedLines { messages: posted, line: Bytes::new() };
@@ -125,8 +126,10 @@ impl LegacySse {
         charge: MessageCharge,
         scope: RequestExtensions,
     ) -> HttpResponse {
-        let gone =
-            || response::refuse(404, "There is no open stream for this session: open a new one");
+        let gone = || {
+            let problem = "There is no open stream for this session: open a new one";
+            response::refuse_for(RefusalReason::UnknownSession, 404, problem)
+        };
         let Some(messages) = self.find(query, scope.get()) else { return gone() };
         let (line, charge) = (line(&message), Arc::new(charge));
         let line = if charge.is_large() { charge.charge(line) } else { line };
@@ -135,6 +138,7 @@ impl LegacySse {
             Ok(Ok(())) => response::status(202),
             Ok(Err(_)) => gone(),
             Err(_) => response::busy(
+                RefusalReason::TooManyCalls,
                 "Earlier messages of this session are still waiting: try again later",
             ),
         }

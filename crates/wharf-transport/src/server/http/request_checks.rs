@@ -2,6 +2,7 @@
 //! `MCP-Protocol-Version` (400).
 
 use http::{HeaderValue, Method, Version, header, request::Parts};
+use wharf_model::RefusalReason;
 use wharf_wire::{HeaderField, ServerProtocol};
 
 use crate::server::http::{
@@ -98,6 +99,10 @@ pub(crate) fn check_version(
 ) -> Result<(), Box<HttpResponse>> {
     match parsed.message.is_supported(wire) {
         true => Ok(()),
-        false => Err(Box::new(response::refuse(400, "Unsupported MCP-Protocol-Version"))),
+        false => Err(Box::new(response::refuse_for(
+            RefusalReason::UnsupportedVersion,
+            400,
+            "Unsupported MCP-Protocol-Version",
+        ))),
     }
 }

@@ -3,7 +3,7 @@
 use std::pin::Pin;
 
 use http::{HeaderName, HeaderValue, Response, StatusCode, header};
-use wharf_model::{Error, Outcome};
+use wharf_model::{Error, ErrorKind, Outcome, RefusalReason};
 
 use crate::server::http::HttpBody;
 
@@ -92,19 +92,40 @@ pub(crate) fn events(body: HttpBody) -> HttpResponse {
     reply
 }
 
-/// Error response that belongs to no message.
+/// Error response that belongs to no message, for the usual reason of its status.
 pub(crate) fn refuse(code: u16, problem: &str) -> HttpResponse {
+    refuse_for(RefusalReason::of_status(code), code, problem)
+}
+
+/// Error response that belongs to no message.
+pub(crate) fn refuse_for(reason: RefusalReason, code: u16, problem: &str) -> HttpResponse {
     let problem = serde_json::Value::from(problem);
-    json(
-        code,
-        format!(r#"{{"jsonrpc":"2.0","error":{{"code":-32600,"message":{problem}}}}}"#)
-            .into_bytes(),
-    )
+    let message = format!(r#"{{"jsonrpc":"2.0","error":{{"code":-32600,"message":{problem}}}}}"#);
+    refused(reason, json(code, message.into_bytes()))
+}
+
+/// Marks a response as the refusal of a request that was no call.
+pub(crate) fn refused(reason: RefusalReason, mut reply: HttpResponse) -> HttpResponse {
+    reply.body_mut().refusal = Some(reason);
+    reply
+}
+
+/// Reply that the codec wrote: an error if `refused` has a kind.
+pub(crate) fn replied(code: u16, message: Vec<u8>, refused: Option<ErrorKind>) -> HttpResponse {
+    mark_refused(refused, json(code, message))
+}
+
+/// Marks a response as a refusal if it reports an error of this kind.
+pub(crate) fn mark_refused(kind: Option<ErrorKind>, reply: HttpResponse) -> HttpResponse {
+    match kind {
+        Some(kind) => refused(RefusalReason::of_kind(kind), reply),
+        None => reply,
+    }
 }
 
 /// Response 503: overloaded; the client may retry after a second.
-pub(crate) fn busy(problem: &str) -> HttpResponse {
-    let mut reply = refuse(503, problem);
+pub(crate) fn busy(reason: RefusalReason, problem: &str) -> HttpResponse {
+    let mut reply = refuse_for(reason, 503, problem);
     reply.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
     reply
 }

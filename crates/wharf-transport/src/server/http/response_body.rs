@@ -12,6 +12,7 @@ use std::{
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
+use wharf_model::{ObservedEvent, ObservedTransport, Observers, RefusalReason};
 use wharf_wire::sse;
 
 use crate::server::http::{
@@ -36,6 +37,8 @@ pub struct HttpBody {
     response_guard: Option<ResponseGuard>,
     /// Memory of a large request body.
     share: Option<Arc<MessageCharge>>,
+    /// Why the request was refused, if it was no call.
+    pub(crate) refusal: Option<RefusalReason>,
 }
 
 #[derive(Default)]
@@ -52,6 +55,38 @@ struct EventBody {
     keep_alive_timer: Option<Pin<Box<Sleep>>>,
     /// Expiry of the client's credentials.
     expiry: Option<Pin<Box<Sleep>>>,
+    observed: Option<ObservedStream>,
+}
+
+/// Open stream that observers know of, until it is dropped.
+struct ObservedStream {
+    observers: Observers,
+    /// True if the bytes are counted here. Those of HTTP+SSE are counted by its JSON lines connection.
+    counts_bytes: bool,
+}
+
+impl ObservedStream {
+    fn open(observers: &Observers, source: &EventSource) -> Self {
+        let counts_bytes = observers.count_bytes() && !matches!(source, EventSource::LegacySse(_));
+        observers.emit(|| ObservedEvent::StreamOpened { transport: ObservedTransport::Http });
+        ObservedStream { observers: observers.clone(), counts_bytes }
+    }
+
+    fn sent(&self, bytes: usize) {
+        if self.counts_bytes {
+            count_sent(&self.observers, bytes);
+        }
+    }
+}
+
+impl Drop for ObservedStream {
+    fn drop(&mut self) {
+        self.observers.emit(|| ObservedEvent::StreamClosed { transport: ObservedTransport::Http });
+    }
+}
+
+fn count_sent(observers: &Observers, bytes: usize) {
+    observers.emit(|| ObservedEvent::Sent { transport: ObservedTransport::Http, bytes });
 }
 
 /// Source of the events.
@@ -97,8 +132,31 @@ impl HttpBody {
             keep_alive,
             keep_alive_timer: None,
             expiry: None,
+            observed: None,
         }))
         .into()
+    }
+
+    /// Reports the body to observers: its bytes, and a stream until its end.
+    pub(crate) fn observe(&mut self, observers: &Observers) {
+        match &mut self.inner {
+            BodyContent::Empty => {}
+            BodyContent::Whole(message) if observers.count_bytes() => {
+                count_sent(observers, message.len());
+            }
+            BodyContent::Whole(_) => {}
+            BodyContent::EventBody(events) => {
+                events.observed = Some(ObservedStream::open(observers, &events.source));
+            }
+        }
+    }
+
+    /// Returns the message, if the body is one and was not sent yet.
+    pub(crate) fn message(&self) -> &[u8] {
+        match &self.inner {
+            BodyContent::Whole(message) => message,
+            _ => &[],
+        }
     }
 
     /// Ends a stream at this time.
@@ -131,7 +189,7 @@ impl HttpBody {
 
 impl From<BodyContent> for HttpBody {
     fn from(inner: BodyContent) -> Self {
-        HttpBody { inner, response_guard: None, share: None }
+        HttpBody { inner, response_guard: None, share: None, refusal: None }
     }
 }
 
@@ -141,6 +199,9 @@ impl EventBody {
             return Poll::Ready(None);
         }
         let polled = self.source.poll_chunk(cx);
+        if let (Poll::Ready(Some(chunk)), Some(observed)) = (&polled, &self.observed) {
+            observed.sent(chunk.len());
+        }
         if polled.is_ready() {
             if let Some(keep_alive_timer) = &mut self.keep_alive_timer {
                 keep_alive_timer.set(sleep(self.keep_alive));

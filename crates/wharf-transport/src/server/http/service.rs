@@ -13,13 +13,20 @@ use std::{
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, header, request::Parts};
 use http_body::Body;
+use std::net::SocketAddr;
 use tower_service::Service;
-use wharf_model::{ObservedTransport, RequestExtensions};
+use wharf_model::{
+    ObservedEvent, ObservedTransport, Observers, Refusal, RefusalReason, RemoteAddress,
+    RequestExtensions,
+};
 use wharf_wire::Received;
 
 use crate::{
     ServerContext, Shutdown,
-    server::limits::message_memory::{MessageBudget, MessageCharge},
+    server::{
+        limits::message_memory::{MessageBudget, MessageCharge},
+        observed::{client_of, error_text},
+    },
 };
 use crate::{
     server::http::{
@@ -61,6 +68,7 @@ pub(crate) struct HttpEndpoint {
     pub(crate) sse: Option<Arc<LegacySse>>,
     /// The cluster of processes that serve the same clients, if the stores are shared.
     pub(crate) cluster: Option<Arc<Cluster>>,
+    pub(crate) observers: Observers,
 }
 
 impl HttpService {
@@ -91,14 +99,75 @@ impl HttpService {
             let (context, tasks, shutdown) = (context.clone(), tasks.clone(), shutdown.clone());
             LegacySse::new(context, limits, tasks, shutdown, budget.clone())
         });
-        let endpoint =
-            HttpEndpoint { context, http, shutdown, tasks, budget, sessions, sse, cluster };
+        let observers = context.service.observers().clone();
+        let endpoint = HttpEndpoint {
+            context,
+            http,
+            shutdown,
+            tasks,
+            budget,
+            sessions,
+            sse,
+            cluster,
+            observers,
+        };
         HttpService { endpoint: Arc::new(endpoint) }
     }
 
     /// Returns the options.
     pub fn options(&self) -> &Http {
         &self.endpoint.http
+    }
+}
+
+/// Reports to observers.
+impl HttpEndpoint {
+    /// Reports a response: its bytes, its stream, and the refusal if it is one. `peer` is the address of the
+    /// client, or of a reverse proxy.
+    pub(crate) fn observe(
+        &self,
+        reply: &mut HttpResponse,
+        parts: &Parts,
+        peer: Option<SocketAddr>,
+    ) {
+        if self.observers.is_empty() {
+            return;
+        }
+        if let Some(reason) = reply.body().refusal {
+            self.report_refusal(reason, reply, self.client(parts, peer));
+        }
+        reply.body_mut().observe(&self.observers);
+    }
+
+    #[cold]
+    fn report_refusal(
+        &self,
+        reason: RefusalReason,
+        reply: &HttpResponse,
+        client: Option<SocketAddr>,
+    ) {
+        let detail = error_text(reply.body().message()).unwrap_or_default();
+        let refusal = Refusal::new(reason, ObservedTransport::Http)
+            .status(reply.status().as_u16())
+            .client(client)
+            .detail(&detail);
+        self.observers.emit(|| ObservedEvent::Refused(refusal));
+    }
+
+    /// Returns the address of the client that a trusted proxy forwards, or else of the peer.
+    fn client(&self, parts: &Parts, peer: Option<SocketAddr>) -> Option<SocketAddr> {
+        let mut scope = RequestExtensions::new();
+        scope.insert(RemoteAddress(peer?));
+        // Headers that contradict each other change nothing.
+        let _ = self.http.proxies.set_client_address(&parts.headers, &mut scope);
+        client_of(&scope)
+    }
+
+    fn count_received(&self, bytes: usize) {
+        if self.observers.count_bytes() {
+            let transport = ObservedTransport::Http;
+            self.observers.emit(|| ObservedEvent::Received { transport, bytes });
+        }
     }
 }
 
@@ -181,6 +250,7 @@ impl HttpEndpoint {
                     let charge = mem::replace(&mut charge, MessageCharge::empty(&self.budget));
                     message = share.insert(Arc::new(charge)).charge(message);
                 }
+                self.count_received(message.len());
                 let mut reply = self.post(parsed, message, scope).ready().await;
                 if let Some(share) = share {
                     reply.body_mut().charge(share);
@@ -255,12 +325,15 @@ impl HttpEndpoint {
     pub(super) fn body_error(&self, body_error: BodyError) -> HttpResponse {
         let mut reply = match body_error {
             BodyError::TooSlow => response::refuse(408, "The body took too long to arrive"),
-            BodyError::NoRoom => {
-                response::busy("Too many bytes are being received: try again later")
-            }
+            BodyError::NoRoom => response::busy(
+                RefusalReason::MessageMemory,
+                "Too many bytes are being received: try again later",
+            ),
             BodyError::Broken => response::refuse(400, "The body ended before its declared length"),
             BodyError::TooLong => match self.context.wire.too_long() {
-                Received::Reply(reply, status) => response::json(status, reply),
+                Received::Reply(reply, status, refused) => {
+                    response::replied(status, reply, refused)
+                }
                 _ => response::status(413),
             },
         };
@@ -287,10 +360,14 @@ where
         let (mut parts, body) = request.into_parts();
         Box::pin(async move {
             let mut scope = RequestExtensions::from(std::mem::take(&mut parts.extensions));
-            if endpoint.context.service.observers().is_active() {
+            let mut peer = None;
+            if endpoint.observers.is_active() {
                 scope.insert(ObservedTransport::Http);
+                peer = client_of(&scope);
             }
-            Ok(endpoint.request(&parts, scope, pin!(body)).await)
+            let mut reply = endpoint.request(&parts, scope, pin!(body)).await;
+            endpoint.observe(&mut reply, &parts, peer);
+            Ok(reply)
         })
     }
 }

@@ -21,7 +21,10 @@ use crate::server::http::{
     service::HttpEndpoint,
     stateless_stream::{BatchStream, CallStream},
 };
-use crate::{MessageReplies, server::call_driver::CallDriver};
+use crate::{
+    MessageReplies,
+    server::{call_driver::CallDriver, observed::ObservedPeer},
+};
 
 impl HttpEndpoint {
     /// Handles a message without a session.
@@ -43,9 +46,11 @@ impl HttpEndpoint {
                 return self.call(request, codec, accept);
             }
             Received::Batch(members) => {
+                let peer = ObservedPeer::new(&self.context, &scope);
+                peer.refused_members(&members);
                 return EventualResponse::later(self.batch(members, accept, scope));
             }
-            Received::Reply(reply, status) => response::json(status, reply),
+            Received::Reply(reply, status, refused) => response::replied(status, reply, refused),
             Received::Notify(mut request) => {
                 request.scope = scope;
                 // Without a session it ends with the server.

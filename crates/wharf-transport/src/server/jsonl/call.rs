@@ -23,6 +23,7 @@ use crate::{
             write_queue::{WriteQueue, yield_after},
         },
         limits::message_memory::MessageCharge,
+        observed::ObservedConnection,
     },
 };
 
@@ -40,6 +41,7 @@ pub(crate) struct ConnectionState {
     pub(crate) closing: Shutdown,
     /// True if the client has sent anything since the last check.
     pub(crate) used: AtomicBool,
+    pub(crate) observed: ObservedConnection,
 }
 
 impl ConnectionState {

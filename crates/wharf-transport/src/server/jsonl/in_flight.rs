@@ -107,7 +107,6 @@ impl InFlight {
     }
 
     /// Number of calls in flight, without subscriptions.
-    #[cfg(feature = "http")]
     pub(crate) fn calls(&self) -> usize {
         let table = self.lock();
         table.calls.len() - table.listens

@@ -19,7 +19,7 @@ use tokio::{
     task::JoinHandle,
     time::{Instant, timeout, timeout_at},
 };
-use wharf_model::{Caller, RequestExtensions};
+use wharf_model::RequestExtensions;
 
 use crate::{
     ServerContext, Shutdown,
@@ -36,6 +36,7 @@ use crate::{
             message_memory::MessageBudget,
             write_timeout::TimedWriter,
         },
+        observed::{ObservedConnection, ObservedPeer},
     },
 };
 
@@ -68,7 +69,8 @@ pub async fn serve_lines<R, W>(
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
 {
-    let writer = TimedWriter::new(writer, context.limits.write, Caller::of(&scope));
+    let peer = ObservedPeer::new(&context, &scope);
+    let writer = TimedWriter::new(writer, context.limits.write, peer);
     serve_without_write_timeout(context, scope, reader, writer, shutdown).await;
 }
 
@@ -148,6 +150,7 @@ pub(crate) fn open<W: AsyncWrite + Unpin>(
         in_flight: InFlight::default(),
         closing: Shutdown::new(),
         used: AtomicBool::new(false),
+        observed: ObservedConnection::start(ObservedPeer::new(&context, &scope)),
         context,
     });
     let sink = Arc::new(SharedWriter::new(writer));
@@ -183,6 +186,7 @@ impl ConnectionSupervisor {
             }
         };
         if timeout_at(deadline, drained).await.is_err() {
+            shutdown.count_cut_calls(in_flight.calls());
             // Calls reply as they are dropped. A call that does not yield cannot be dropped, and is
             // not waited for.
             in_flight.abort_all_with_reply();
@@ -191,6 +195,7 @@ impl ConnectionSupervisor {
         in_flight.abort_all();
         output.close();
         let _ = timeout_at(deadline + FINAL_WRITE_TIMEOUT, all_written).await;
+        self.0.observed.end();
     }
 }
 
@@ -199,5 +204,8 @@ impl Drop for ConnectionSupervisor {
         self.0.closing.stop();
         self.0.in_flight.abort_all();
         self.0.output.fail();
+        // Without effect after an end in good order.
+        self.0.observed.fail("aborted");
+        self.0.observed.end();
     }
 }

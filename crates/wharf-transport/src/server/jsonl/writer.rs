@@ -10,7 +10,7 @@ use tokio::{
     sync::Notify,
 };
 
-use crate::server::jsonl::{call::ConnectionState, write_queue::WriteQueue};
+use crate::server::jsonl::call::ConnectionState;
 
 /// Writes the output of calls that run as tasks.
 pub(crate) struct LineWriter<W> {
@@ -32,7 +32,7 @@ impl<W: AsyncWrite + Unpin> LineWriter<W> {
         let output = &self.shared.output;
         while output.ready().await {
             let mut writer = self.sink.take().await;
-            write_queued(&mut writer, output, &[]).await;
+            write_queued(&mut writer, &self.shared, &[]).await;
             self.sink.put_back(writer);
         }
         let _ = self.sink.take().await.shutdown().await;
@@ -46,13 +46,15 @@ impl<W> Drop for LineWriter<W> {
     }
 }
 
-/// Writes the contents of `output`, then `last`.
+/// Writes the queued output of the connection, then `last`.
 pub(crate) async fn write_queued(
     writer: &mut (impl AsyncWrite + Unpin),
-    output: &WriteQueue,
+    shared: &ConnectionState,
     last: &[u8],
 ) {
+    let ConnectionState { output, observed, .. } = shared;
     let waiting = output.take();
+    observed.peer.sent(waiting.len() + last.len());
     let written = async {
         if !waiting.is_empty() {
             writer.write_all(&waiting).await?;
@@ -64,7 +66,10 @@ pub(crate) async fn write_queued(
         writer.flush().await
     };
     let written: io::Result<()> = written.await;
-    if written.is_err() {
+    if let Err(error) = written {
+        if error.kind() == io::ErrorKind::TimedOut {
+            observed.fail("slow_client");
+        }
         output.fail();
     }
 }

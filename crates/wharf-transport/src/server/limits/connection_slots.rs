@@ -27,6 +27,12 @@ pub(crate) struct ConnectionSlot {
     slots: Weak<ConnectionSlots>,
     created: u64,
     gone: AtomicBool,
+    /// True if the client did not read in time.
+    #[cfg(feature = "http")]
+    stalled: AtomicBool,
+    /// True if the client did not end the head of a request in time.
+    #[cfg(feature = "http")]
+    slow_head: AtomicBool,
     state: Mutex<SlotState>,
 }
 
@@ -69,8 +75,8 @@ impl ConnectionSlots {
         let mut table = self.lock();
         if !table.has_room(1) {
             let victim = table.victim(&caller, now, |slot| self.slot_use(slot, now));
-            log_full(&caller, victim.as_deref());
             let victim = victim?;
+            log_eviction(&victim);
             victim.gone.store(true, Ordering::Release);
             table.remove(&victim.caller, 1, |slot| slot.is_gone());
             drop(table);
@@ -82,6 +88,10 @@ impl ConnectionSlots {
             slots: Arc::downgrade(self),
             created: now,
             gone: AtomicBool::new(false),
+            #[cfg(feature = "http")]
+            stalled: AtomicBool::new(false),
+            #[cfg(feature = "http")]
+            slow_head: AtomicBool::new(false),
             state: Mutex::default(),
         });
         table.add(&slot.caller, 1, now, slot.clone());
@@ -127,18 +137,13 @@ impl ConnectionSlots {
     }
 }
 
-fn log_full(caller: &Caller, victim: Option<&ConnectionSlot>) {
+fn log_eviction(slot: &ConnectionSlot) {
     static LINE: LogThrottle = LogThrottle::new();
     if LINE.is_due() {
-        match victim {
-            Some(slot) => tracing::warn!(
-                caller = ?slot.caller,
-                "closing the longest idle connection of the caller with the most: the connection limit is reached"
-            ),
-            None => {
-                tracing::warn!(?caller, "refusing a connection: all connections are in use")
-            }
-        }
+        tracing::warn!(
+            caller = ?slot.caller,
+            "closing the longest idle connection of the caller with the most: the connection limit is reached"
+        );
     }
 }
 
@@ -167,6 +172,30 @@ impl ConnectionSlot {
     /// Sets the source of the connection's activity.
     pub(crate) fn set_activity(&self, activity: ConnectionActivity) {
         self.lock().activity = activity;
+    }
+
+    /// Records that the client did not read in time.
+    #[cfg(feature = "http")]
+    pub(crate) fn set_stalled(&self) {
+        self.stalled.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns whether the client did not read in time.
+    #[cfg(feature = "http")]
+    pub(crate) fn is_stalled(&self) -> bool {
+        self.stalled.load(Ordering::Relaxed)
+    }
+
+    /// Records that the client did not end the head of a request in time.
+    #[cfg(feature = "http")]
+    pub(crate) fn set_slow_head(&self) {
+        self.slow_head.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns whether the client did not end the head of a request in time.
+    #[cfg(feature = "http")]
+    pub(crate) fn has_slow_head(&self) -> bool {
+        self.slow_head.load(Ordering::Relaxed)
     }
 
     fn is_gone(&self) -> bool {

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use tokio::sync::Notify;
 #[cfg(feature = "http")]
 use tokio::time::timeout;
-use wharf_model::{Budget, BudgetFull, BudgetShare, Caller, LogThrottle, RequestExtensions};
+use wharf_model::{Budget, BudgetFull, BudgetShare, Caller, RequestExtensions};
 
 /// Length from which a message is charged to its caller as well as to the total. A shorter one is
 /// charged to its caller only while all messages use more than half of the budget.
@@ -60,14 +60,8 @@ impl MessageCharge {
         MessageCharge { budget: budget.clone(), amount: 0, share: None }
     }
 
-    /// Charges `size` more bytes to the caller of this scope.
+    /// Charges `size` more bytes to the caller of this scope; changes nothing on failure.
     pub(crate) fn add(&mut self, size: usize, scope: &RequestExtensions) -> Result<(), BudgetFull> {
-        self.grow(size, scope).map_err(full)
-    }
-
-    /// Charges `size` more bytes; on failure returns the name of the exhausted budget and changes
-    /// nothing.
-    fn grow(&mut self, size: usize, scope: &RequestExtensions) -> Result<(), &'static str> {
         let before = self.budget.used.fetch_add(size, Ordering::AcqRel);
         self.amount += size;
         let all = before + size;
@@ -84,8 +78,8 @@ impl MessageCharge {
 
     /// Charges the message to its caller; `all` is the total of all messages.
     #[cold]
-    fn charge_caller(&mut self, all: usize, scope: &RequestExtensions) -> Result<(), &'static str> {
-        let free = self.budget.limit.checked_sub(all).ok_or("all callers")?;
+    fn charge_caller(&mut self, all: usize, scope: &RequestExtensions) -> Result<(), BudgetFull> {
+        let free = self.budget.limit.checked_sub(all).ok_or(BudgetFull)?;
         let (budget, caller) = (&self.budget.by_caller, Caller::of(scope));
         let before = self.share.as_ref().map_or(0, |share| share.amount());
         match &mut self.share {
@@ -93,8 +87,7 @@ impl MessageCharge {
             None => {
                 budget.take(&caller, self.amount).map(|share| self.share = Some(Box::new(share)))
             }
-        }
-        .map_err(|BudgetFull| "one caller")?;
+        }?;
         // Small messages that are not charged to any caller reduce the limit of each caller.
         if budget.held_by(&caller) <= free {
             return Ok(());
@@ -103,7 +96,7 @@ impl MessageCharge {
             Some(share) if before > 0 => share.shrink_to(before),
             share => *share = None,
         }
-        Err("one caller")
+        Err(BudgetFull)
     }
 }
 
@@ -131,20 +124,18 @@ impl MessageCharge {
         if amount > self.budget.limit / 2 {
             return self.add(amount, scope);
         }
-        let (budget, mut whose) = (self.budget.clone(), "");
+        let budget = self.budget.clone();
         let taking = async {
             loop {
                 let mut freed = pin!(budget.freed.notified());
                 freed.as_mut().enable();
-                match self.grow(amount, scope) {
-                    Ok(()) => return,
-                    Err(full) => whose = full,
+                if self.add(amount, scope).is_ok() {
+                    return;
                 }
                 freed.await;
             }
         };
-        let used = timeout(patience, taking).await;
-        used.map_err(|_| full(whose))
+        timeout(patience, taking).await.map_err(|_| BudgetFull)
     }
 
     /// True if the message is charged to its caller as well as to the total.
@@ -194,8 +185,7 @@ impl PartialCharge {
         size: usize,
         scope: &RequestExtensions,
     ) -> Result<Self, BudgetFull> {
-        let share = budget.unfinished.take(&Caller::of(scope), size);
-        let share = share.map_err(|BudgetFull| full("unfinished messages"))?;
+        let share = budget.unfinished.take(&Caller::of(scope), size)?;
         let mut whole = MessageCharge::empty(budget);
         whole.add(size, scope)?;
         Ok(PartialCharge { whole, share })
@@ -208,7 +198,7 @@ impl PartialCharge {
         scope: &RequestExtensions,
     ) -> Result<(), BudgetFull> {
         let more = size.saturating_sub(self.share.amount());
-        self.share.grow(more).map_err(|BudgetFull| full("unfinished messages"))?;
+        self.share.grow(more)?;
         self.whole.add(more, scope)
     }
 
@@ -216,14 +206,6 @@ impl PartialCharge {
     pub(crate) fn complete(self) -> MessageCharge {
         self.whole
     }
-}
-
-fn full(whose: &'static str) -> BudgetFull {
-    static LINE: LogThrottle = LogThrottle::new();
-    if LINE.is_due() {
-        tracing::warn!(budget = whose, "rejecting a message: the memory budget is used up");
-    }
-    BudgetFull
 }
 
 #[cfg(test)]

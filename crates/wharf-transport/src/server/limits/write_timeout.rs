@@ -12,7 +12,8 @@ use tokio::{
     net::TcpStream,
     time::{Sleep, sleep},
 };
-use wharf_model::{Caller, LogThrottle};
+
+use crate::server::observed::ObservedPeer;
 
 /// Unsent bytes in the kernel above which a TCP socket takes no more.
 #[cfg(any(target_os = "android", target_os = "linux"))]
@@ -75,17 +76,16 @@ impl WriteTimer {
     }
 }
 
-/// Writer of a JSON lines connection that fails, with a line in the log, if the client does not
-/// read in time.
+/// Writer of a JSON lines connection that fails, and reports it, if the client does not read in time.
 pub(crate) struct TimedWriter<W> {
     writer: W,
     timer: WriteTimer,
-    caller: Caller,
+    peer: ObservedPeer,
 }
 
 impl<W> TimedWriter<W> {
-    pub(crate) fn new(writer: W, limit: Duration, caller: Caller) -> Self {
-        TimedWriter { writer, timer: WriteTimer::new(limit), caller }
+    pub(crate) fn new(writer: W, limit: Duration, peer: ObservedPeer) -> Self {
+        TimedWriter { writer, timer: WriteTimer::new(limit), peer }
     }
 
     fn check<T>(
@@ -96,17 +96,9 @@ impl<W> TimedWriter<W> {
         let was_pending = wrote.is_pending();
         let wrote = self.timer.check(wrote, cx);
         if was_pending && wrote.is_ready() {
-            log_timeout(&self.caller, self.timer.limit);
+            self.peer.slow_client();
         }
         wrote
-    }
-}
-
-#[cold]
-fn log_timeout(caller: &Caller, limit: Duration) {
-    static LINE: LogThrottle = LogThrottle::new();
-    if LINE.is_due() {
-        tracing::warn!(?caller, ?limit, "closing a connection: the client does not read");
     }
 }
 

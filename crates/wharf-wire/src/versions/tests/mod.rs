@@ -50,7 +50,7 @@ fn call(date: &str, method: &str, params: Value) -> (Request, Codec) {
 /// Returns the error and the HTTP status of a rejected message.
 fn rejection(received: Received) -> (Value, u16) {
     match received {
-        Received::Reply(bytes, status) => {
+        Received::Reply(bytes, status, _) => {
             (serde_json::from_slice::<Value>(&bytes).unwrap()["error"].take(), status)
         }
         other => panic!("no reply: {other:?}"),

@@ -12,12 +12,14 @@ mod cors;
 mod cross_caller_leaks;
 mod dns_rebinding;
 mod dpop_proofs;
+mod failure_lines;
 mod graceful_shutdown;
 mod handler_panics;
 mod harness;
 mod http2_floods;
 mod http_client;
 mod http_statuses;
+mod log_lines;
 mod malformed_http;
 #[cfg(feature = "oauth-proxy")]
 mod oauth_consent;

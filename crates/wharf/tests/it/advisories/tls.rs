@@ -35,7 +35,7 @@ use crate::advisories::{
 };
 
 /// A server with a certificate of its own making, and what a client needs to trust it.
-async fn encrypted() -> (Harness, Arc<ClientConfig>) {
+pub async fn encrypted() -> (Harness, Arc<ClientConfig>) {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let key = made.signing_key.serialize_pem();
     let tls = Tls::from_pem(made.cert.pem().as_bytes(), key.as_bytes()).unwrap();

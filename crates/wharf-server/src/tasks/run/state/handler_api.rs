@@ -7,7 +7,7 @@ use std::{
 };
 
 use serde_json::value::RawValue;
-use wharf_model::{ClientRequest, Error, ErrorKind};
+use wharf_model::{ClientRequest, Error, ErrorKind, TaskChange};
 
 use crate::tasks::run::state::{RETRY_PAUSES, RunState, StopReason, TaskRun};
 use crate::{
@@ -54,6 +54,7 @@ impl TaskRun {
             .await;
         let refused = match asked {
             UpdateResult::Done(_, RecordChanged::Yes) => {
+                self.observe(TaskChange::InputRequired);
                 self.task_store.publish_changed(&self.id).await;
                 None
             }
@@ -104,7 +105,10 @@ impl TaskRun {
             }
         };
         let counts = match &kept {
-            StepSaveResult::Saved => json.to_owned(),
+            StepSaveResult::Saved => {
+                self.observe(TaskChange::Step { name });
+                json.to_owned()
+            }
             StepSaveResult::AlreadySaved(earlier) => earlier.clone(),
             StepSaveResult::Lost => {
                 self.stop(StopReason::Lost);

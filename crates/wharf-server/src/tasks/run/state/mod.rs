@@ -12,7 +12,7 @@ use std::{
 };
 
 use serde_json::value::RawValue;
-use wharf_model::{Error, Timer};
+use wharf_model::{Error, TaskChange, Timer};
 
 use crate::{
     context::progress,
@@ -230,22 +230,21 @@ impl TaskRun {
         }
     }
 
-    /// Stores the end of the task. False if this run does not hold the task.
-    pub(crate) async fn finish(
-        &self,
-        end: &TaskEnd,
-        last: Option<&progress::ProgressUpdate>,
-    ) -> bool {
+    /// Stores the end of the task, if this run holds the task.
+    pub(crate) async fn finish(&self, end: &TaskEnd, last: Option<&progress::ProgressUpdate>) {
         self.lock().ending = true;
-        let finished = self
-            .change_with_retry(|record, now| {
-                if let Some(update) = last {
-                    record.report(self.fence, update, now)?;
-                }
-                record.finish(self.fence, end, now)
-            })
-            .await;
-        matches!(finished, UpdateResult::Done(..))
+        self.change_with_retry(|record, now| {
+            if let Some(update) = last {
+                record.report(self.fence, update, now)?;
+            }
+            record.finish(self.fence, end, now)
+        })
+        .await;
+    }
+
+    /// Reports a change of the task to observers.
+    pub(crate) fn observe(&self, change: TaskChange<'_>) {
+        self.task_store.report(&self.id, &self.tool, change);
     }
 
     /// Stops the run and releases the task for graceful shutdown, unless its handler has returned.

@@ -212,6 +212,10 @@ impl Connector for ChildCommand {
         format!("`{}`", self.program)
     }
 
+    fn is_process(&self) -> bool {
+        true
+    }
+
     fn key(&self) -> Option<String> {
         let dir = self.dir.as_ref().map(|dir| dir.display().to_string()).unwrap_or_default();
         Some(format!("child:{dir}\0{}\0{}", self.program, self.args.join("\0")))

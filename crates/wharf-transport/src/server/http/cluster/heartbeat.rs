@@ -33,6 +33,8 @@ const NODE_OWNER: &str = "nodes";
 
 /// Writes the heartbeat of this process at intervals, and tracks the health of the stores.
 pub(super) async fn run(cluster: Arc<Cluster>) {
+    // Errors of the stores are reported by the stores; only a store that does not answer is logged here.
+    let mut has_hung = false;
     loop {
         let result = timeout(HEARTBEAT_TIMEOUT, heartbeat(&cluster)).await;
         let is_up = matches!(result, Ok(Ok(())));
@@ -44,12 +46,13 @@ pub(super) async fn run(cluster: Arc<Cluster>) {
             changed
         });
         match result {
-            Ok(Ok(())) if changed => tracing::info!("stores of the cluster are available again"),
-            Ok(Err(error)) if changed => {
-                tracing::error!(%error, "cannot reach the stores of the cluster")
+            Ok(Ok(())) if has_hung => {
+                has_hung = false;
+                tracing::info!("stores of the cluster answer again");
             }
             Err(_) if changed => {
-                tracing::error!("cannot reach the stores of the cluster: heartbeat timed out")
+                has_hung = true;
+                tracing::error!("cannot reach the stores of the cluster: heartbeat timed out");
             }
             _ => {}
         }

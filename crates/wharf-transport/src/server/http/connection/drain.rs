@@ -49,29 +49,29 @@ impl HttpService {
     }
 }
 
-/// Polls a connection until its end. Shuts it down gracefully when the server stops or the connection is idle.
-pub(super) async fn drive<C: Future, F: Future<Output = ()>>(
+/// Polls a connection until its end, and returns its result. Shuts it down gracefully when the server stops or the connection is idle.
+pub(super) async fn drive<C: Future<Output = hyper::Result<()>>, F: Future<Output = ()>>(
     endpoint: &HttpEndpoint,
     connection: C,
     shut_down: impl FnOnce(Pin<&mut C>),
     idle: impl Fn(Duration) -> F,
     drained: impl Future<Output = ()>,
-) {
+) -> hyper::Result<()> {
     let mut connection = pin!(connection);
     tokio::select! {
         biased;
-        _ = &mut connection => return,
+        ended = &mut connection => return ended,
         () = endpoint.shutdown.stopped() => {}
         () = idle(endpoint.context.http_limits.head) => {}
     }
     // Some clients read nothing more after GOAWAY.
     tokio::select! {
-        _ = &mut connection => return,
+        ended = &mut connection => return ended,
         _ = timeout(CLOSE_TIMEOUT, drained) => {}
     }
     shut_down(connection.as_mut());
     tokio::select! {
-        _ = &mut connection => {}
-        () = idle(CLOSE_TIMEOUT) => {}
+        ended = &mut connection => ended,
+        () = idle(CLOSE_TIMEOUT) => Ok(()),
     }
 }

@@ -51,7 +51,7 @@ pub(crate) struct TimedIo<S> {
     /// Request line of which only a part has arrived.
     line: Vec<u8>,
     /// Slot of the connection, kept when the protocol changes to WebSocket.
-    _slot_guard: SlotGuard,
+    slot_guard: SlotGuard,
 }
 
 impl<S> TimedIo<S> {
@@ -73,7 +73,7 @@ impl<S> TimedIo<S> {
             linger_timer,
             linger_bytes,
             line,
-            _slot_guard: slot_guard,
+            slot_guard,
         }
     }
 
@@ -129,6 +129,10 @@ impl<S> TimedIo<S> {
         let since = state.waiting_since(now).filter(|_| !self.write_timer.is_running());
         let end = since.unwrap_or(now) + *timeouts;
         if end <= now {
+            // A client that has sent nothing is idle.
+            if !self.line.is_empty() || !state.awaits_line() {
+                self.slot_guard.slot().set_slow_head();
+            }
             return Poll::Ready(());
         }
         let head_timer = self.head_timer.get_or_insert_with(|| Box::pin(sleep_until(end)));
@@ -160,7 +164,12 @@ impl<S> TimedIo<S> {
         {
             state.on_written();
         }
-        self.write_timer.check(wrote, cx)
+        let was_pending = wrote.is_pending();
+        let checked = self.write_timer.check(wrote, cx);
+        if was_pending && checked.is_ready() {
+            self.slot_guard.slot().set_stalled();
+        }
+        checked
     }
 }
 

@@ -16,18 +16,23 @@ use tokio::{
     io::{AsyncRead, AsyncWrite},
     time::Instant,
 };
-use wharf_model::{NetworkProtocolVersion, ObservedTransport, RequestExtensions};
+use wharf_model::{NetworkProtocolVersion, RequestExtensions};
 
 use crate::server::http::{
     HttpLimits,
     connection::{
+        RequestOrigin,
         drain::drive,
         handle_request,
         head_and_write_timeouts::{IoTimeouts, TimedIo},
+        report_end,
     },
     service::HttpEndpoint,
 };
-use crate::server::limits::connection_slots::{ConnectionActivity, SlotGuard};
+use crate::server::{
+    limits::connection_slots::{ConnectionActivity, SlotGuard},
+    observed::{ObservedPeer, client_of},
+};
 
 /// State of one connection. It starts by waiting for a request.
 #[derive(Clone, Debug, Default)]
@@ -135,9 +140,10 @@ pub(super) async fn serve_http1<S>(
     let limits = endpoint.context.http_limits;
     let (slot, state) = (slot_guard.slot().clone(), Http1State::default());
     slot.set_activity(ConnectionActivity::Http1(state.clone()));
-    scope.insert(slot);
-    scope.insert(ObservedTransport::Http);
+    scope.insert(slot.clone());
     scope.insert(NetworkProtocolVersion("1.1"));
+    let observed = ObservedPeer::new(&endpoint.context, &scope);
+    let peer = client_of(&scope);
     let scope = scope.shared();
     let timeouts = IoTimeouts { head: Some((limits.head, state.clone())), write: limits.write };
     let io = TokioIo::new(TimedIo::new(stream, prefix, timeouts, slot_guard));
@@ -148,11 +154,13 @@ pub(super) async fn serve_http1<S>(
             request,
             scope.clone(),
             state.begin_response(),
-            well_formed,
+            RequestOrigin { peer, well_formed },
         )
     });
     let connection = http1_builder(&limits).serve_connection(io, handle_request).with_upgrades();
-    drive(endpoint, connection, |it| it.graceful_shutdown(), |_| pending(), ready(())).await;
+    let ended =
+        drive(endpoint, connection, |it| it.graceful_shutdown(), |_| pending(), ready(())).await;
+    report_end(&observed, &slot, ended);
 }
 
 fn http1_builder(limits: &HttpLimits) -> http1::Builder {

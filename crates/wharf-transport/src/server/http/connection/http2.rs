@@ -16,19 +16,24 @@ use tokio::{
     sync::watch,
     time::{Instant, sleep, timeout},
 };
-use wharf_model::{NetworkProtocolVersion, ObservedTransport, RequestExtensions};
+use wharf_model::{NetworkProtocolVersion, RequestExtensions};
 
 use crate::server::http::{
     HttpLimits,
     connection::{
+        RequestOrigin,
         drain::drive,
         handle_request,
         head_and_write_timeouts::{IoTimeouts, TimedIo},
         http1::Http1State,
+        report_end,
     },
     service::HttpEndpoint,
 };
-use crate::server::limits::connection_slots::{ConnectionActivity, SlotGuard};
+use crate::server::{
+    limits::connection_slots::{ConnectionActivity, SlotGuard},
+    observed::{ObservedPeer, client_of},
+};
 
 /// Connection preface of HTTP/2.
 pub(super) const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -57,12 +62,13 @@ pub(crate) fn is_http2() -> bool {
 pub(crate) struct Http2Streams {
     open: watch::Sender<usize>,
     patience: Duration,
+    peer: Arc<ObservedPeer>,
 }
 
 impl Http2Streams {
     /// Creates an executor that drops streams whose data is not read within `patience`.
-    pub(crate) fn new(patience: Duration) -> Self {
-        Http2Streams { open: watch::Sender::new(0), patience }
+    pub(crate) fn new(patience: Duration, peer: Arc<ObservedPeer>) -> Self {
+        Http2Streams { open: watch::Sender::new(0), patience, peer }
     }
 
     /// Returns an observer of these streams.
@@ -83,12 +89,14 @@ impl Http2Streams {
 
 impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Http2Streams {
     fn execute(&self, stream: F) {
-        let patience = self.patience;
+        let (patience, peer) = (self.patience, self.peer.clone());
         self.open.send_modify(|open| *open += 1);
         let guard = Http2StreamGuard(self.open.clone());
         tokio::spawn(BODY_POLLS.scope(Cell::default(), async move {
             let _closing = guard;
-            run_while_read(stream, patience).await;
+            if run_while_read(stream, patience).await.is_err() {
+                peer.slow_client();
+            }
         }));
     }
 }
@@ -119,14 +127,20 @@ impl Drop for Http2StreamGuard {
     }
 }
 
+/// The data of a body was not taken in time.
+struct BodyStalled;
+
 /// Runs a stream. Drops it if the data of its body is not taken within `patience`.
-async fn run_while_read(stream: impl Future<Output = ()>, patience: Duration) {
+async fn run_while_read(
+    stream: impl Future<Output = ()>,
+    patience: Duration,
+) -> Result<(), BodyStalled> {
     let mut stream = pin!(stream);
     let mut stall_timer = pin!(sleep(patience));
     let mut last_count = 0;
     poll_fn(|cx| {
         if stream.as_mut().poll(cx).is_ready() {
-            return Poll::Ready(());
+            return Poll::Ready(Ok(()));
         }
         let (times, had_data) = BODY_POLLS.with(Cell::get);
         // A connection with flow control credit polls the body until it has no data.
@@ -137,9 +151,9 @@ async fn run_while_read(stream: impl Future<Output = ()>, patience: Duration) {
             last_count = times;
             stall_timer.as_mut().reset(Instant::now() + patience);
         }
-        stall_timer.as_mut().poll(cx)
+        stall_timer.as_mut().poll(cx).map(|()| Err(BodyStalled))
     })
-    .await;
+    .await
 }
 
 /// Serves the requests of an HTTP/2 connection.
@@ -153,24 +167,27 @@ pub(super) async fn serve_http2<S>(
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
     let limits = endpoint.context.http_limits;
-    let (slot, state, streams) =
-        (slot_guard.slot().clone(), Http1State::default(), Http2Streams::new(limits.write));
-    slot.set_activity(ConnectionActivity::Http2(streams.observer()));
-    scope.insert(slot);
-    scope.insert(ObservedTransport::Http);
+    let (slot, state) = (slot_guard.slot().clone(), Http1State::default());
+    scope.insert(slot.clone());
     scope.insert(NetworkProtocolVersion("2"));
+    let observed = Arc::new(ObservedPeer::new(&endpoint.context, &scope));
+    let peer = client_of(&scope);
+    let streams = Http2Streams::new(limits.write, observed.clone());
+    slot.set_activity(ConnectionActivity::Http2(streams.observer()));
     let scope = scope.shared();
     // `Http2Streams` closes idle HTTP/2 connections, so there is no timeout for the next head.
     let timeouts = IoTimeouts { head: None, write: limits.write };
     let io = TokioIo::new(TimedIo::new(stream, prefix, timeouts, slot_guard));
     // The parser drops fragments, so a target with a fragment is served as the path alone.
     let handle_request = service_fn(|request| {
-        handle_request(endpoint.clone(), request, scope.clone(), state.begin_response(), true)
+        let origin = RequestOrigin { peer, well_formed: true };
+        handle_request(endpoint.clone(), request, scope.clone(), state.begin_response(), origin)
     });
     let connection = http2_builder(&limits, &streams).serve_connection(io, handle_request);
     let idle = |period| streams.idle(period);
-    drive(endpoint, connection, |it| it.graceful_shutdown(), idle, streams.idle(Duration::ZERO))
-        .await;
+    let drained = streams.idle(Duration::ZERO);
+    let ended = drive(endpoint, connection, |it| it.graceful_shutdown(), idle, drained).await;
+    report_end(&observed, &slot, ended);
 }
 
 fn http2_builder(limits: &HttpLimits, streams: &Http2Streams) -> http2::Builder<Http2Streams> {

@@ -8,7 +8,7 @@ mod refusals;
 #[cfg(feature = "tls")]
 pub(crate) mod tls;
 
-use std::{convert::Infallible, pin::Pin, sync::Arc, time::Duration};
+use std::{convert::Infallible, net::SocketAddr, pin::Pin, sync::Arc, time::Duration};
 
 use bytes::{Bytes, BytesMut};
 use http::{Request, StatusCode, request::Parts};
@@ -20,7 +20,7 @@ use tokio::{
     time::timeout,
 };
 
-use wharf_model::RequestExtensions;
+use wharf_model::{ObservedTransport, RefusalReason, RequestExtensions};
 
 use crate::server::http::{
     HttpService,
@@ -37,8 +37,12 @@ use crate::server::http::{
     service::HttpEndpoint,
 };
 use crate::server::{
-    limits::{connection_slots::SlotGuard, write_timeout::limit_unsent_bytes},
-    listener::{AcceptLimits, accept_loop},
+    limits::{
+        connection_slots::{ConnectionSlot, SlotGuard},
+        write_timeout::limit_unsent_bytes,
+    },
+    listener::{AcceptLimits, SocketListener, accept_loop, log_start},
+    observed::ObservedPeer,
 };
 
 /// Interval of TCP keep-alive probes; the connection is closed after four without an answer.
@@ -49,6 +53,7 @@ const TCP_KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
 pub async fn serve(service: HttpService, listener: TcpListener) {
     let endpoint = service.endpoint;
     let limits = endpoint.context.http_limits;
+    log_start(ObservedTransport::Http, &listener.address());
     let client =
         |stream, scope, slot_guard| connection(endpoint.clone(), stream, scope, slot_guard);
     // A client that expects TLS cannot read a plain response.
@@ -58,6 +63,8 @@ pub async fn serve(service: HttpService, listener: TcpListener) {
         refusal,
         shortage: &endpoint.context.shortage,
         setting: "the number of connections (`HttpLimits::connections`)",
+        context: &endpoint.context,
+        transport: Some(ObservedTransport::Http),
     };
     let mut clients = accept_loop(listener, accept_limits, &endpoint.shutdown, client).await;
     drain(&endpoint, &mut clients).await;
@@ -66,9 +73,10 @@ pub async fn serve(service: HttpService, listener: TcpListener) {
 async fn connection(
     endpoint: Arc<HttpEndpoint>,
     stream: TcpStream,
-    scope: RequestExtensions,
+    mut scope: RequestExtensions,
     slot_guard: SlotGuard,
 ) {
+    scope.insert(ObservedTransport::Http);
     // Responses are written whole, so delaying small writes (Nagle's algorithm) only costs time.
     let _ = stream.set_nodelay(true);
     limit_unsent_bytes(&stream);
@@ -80,8 +88,12 @@ async fn connection(
     let _ = SockRef::from(&stream).set_tcp_keepalive(&probes);
     #[cfg(feature = "tls")]
     if let Some(tls) = &endpoint.http.tls {
-        if let Some(Ok(stream)) = within_head_timeout(&endpoint, tls.accept(stream)).await {
-            let mut scope = scope;
+        let accepted = within_head_timeout(&endpoint, tls.accept(stream)).await;
+        if let Some(Err(error)) = &accepted {
+            let peer = ObservedPeer::new(&endpoint.context, &scope);
+            peer.refused(RefusalReason::TlsHandshake, &error.to_string());
+        }
+        if let Some(Ok(stream)) = accepted {
             if let Some(certificate) =
                 crate::server::http::connection::tls::client_certificate(&stream)
             {
@@ -123,7 +135,11 @@ async fn serve_connection<S>(
     else {
         return;
     };
-    match negotiated.refusal(&prefix, is_http2) {
+    let refusal = negotiated.refusal(&prefix, is_http2);
+    if let Some(why) = refusal {
+        ObservedPeer::new(&endpoint.context, &scope).refused(RefusalReason::BadRequest, why);
+    }
+    match refusal {
         None if is_http2 => serve_http2(endpoint, stream, prefix, scope, slot_guard).await,
         None => serve_http1(endpoint, stream, prefix, scope, slot_guard).await,
         Some("") => {}
@@ -161,6 +177,34 @@ async fn first_bytes(stream: &mut (impl AsyncRead + Unpin)) -> Option<(Bytes, bo
     }
 }
 
+/// Reports why a connection ended, if that is the client's fault and no request was refused for it.
+fn report_end(peer: &ObservedPeer, slot: &ConnectionSlot, ended: hyper::Result<()>) {
+    if slot.is_stalled() {
+        return peer.slow_client();
+    }
+    let is = |test: fn(&hyper::Error) -> bool| ended.as_ref().is_err_and(test);
+    let faults = [
+        (
+            slot.has_slow_head(),
+            RefusalReason::RequestTimeout,
+            "the head of a request took too long to arrive",
+        ),
+        (
+            is(hyper::Error::is_parse_too_large),
+            RefusalReason::TooLarge,
+            "the head of a request is too long",
+        ),
+        (
+            is(hyper::Error::is_parse),
+            RefusalReason::BadRequest,
+            "the head of a request is malformed",
+        ),
+    ];
+    if let Some((_, reason, detail)) = faults.into_iter().find(|fault| fault.0) {
+        peer.refused(reason, detail);
+    }
+}
+
 /// Returns the response for a path that is not served.
 fn not_found(endpoint: &HttpEndpoint, parts: &Parts) -> response::HttpResponse {
     match request_checks::check_framing(parts, &RequestHeaders::of(&parts.headers)) {
@@ -173,6 +217,15 @@ fn not_found(endpoint: &HttpEndpoint, parts: &Parts) -> response::HttpResponse {
     }
 }
 
+/// Where a request comes from, and whether its head may be a request.
+#[derive(Clone, Copy)]
+pub(crate) struct RequestOrigin {
+    /// Address of the client, or of a reverse proxy.
+    pub(crate) peer: Option<SocketAddr>,
+    /// False if the target has a fragment.
+    pub(crate) well_formed: bool,
+}
+
 type ServiceResult = Result<response::HttpResponse, Infallible>;
 
 /// Handles a request. The connection counts as responding until the response body has ended.
@@ -181,7 +234,7 @@ fn handle_request(
     request: Request<Incoming>,
     mut scope: RequestExtensions,
     response_guard: ResponseGuard,
-    well_formed: bool,
+    RequestOrigin { peer, well_formed }: RequestOrigin,
 ) -> impl Future<Output = ServiceResult> {
     let (mut parts, mut body) = request.into_parts();
     scope.extend([std::mem::take(&mut parts.extensions)]);
@@ -199,6 +252,7 @@ fn handle_request(
                 discard_body(reply, &parts, Pin::new(&mut body)).await
             }
         };
+        endpoint.observe(&mut reply, &parts, peer);
         match reply.status() {
             StatusCode::SWITCHING_PROTOCOLS => response_guard.keep(),
             _ => reply.body_mut().hold(response_guard),

@@ -12,7 +12,9 @@ use std::{
 
 use foldhash::fast::RandomState;
 use tokio::time::{Instant, timeout};
-use wharf_model::{Caller, Principal, RequestExtensions};
+use wharf_model::{
+    Caller, ObservedEvent, ObservedTransport, Principal, RequestExtensions, SessionEnd,
+};
 use wharf_wire::Connection;
 
 use crate::server::http::session::{SessionKind, event_log::EventLog, replay_budget::ReplayBudget};
@@ -78,6 +80,8 @@ pub(crate) struct Session {
     client_info_bytes: u32,
     /// Time at which the last guard was dropped.
     last_used: AtomicU64,
+    /// Time at which the session began in this process, if observers know of it; zero otherwise.
+    started: AtomicU64,
     ended: AtomicBool,
     /// True once the client has sent a request with the session id, which ends the handshake. Only the session
     /// table sets it.
@@ -123,6 +127,7 @@ impl Session {
             active: OnceLock::new(),
             guards: AtomicU32::new(0),
             last_used: AtomicU64::new(common.now()),
+            started: AtomicU64::new(0),
             ended: AtomicBool::new(false),
             established: AtomicBool::new(false),
             common,
@@ -194,8 +199,36 @@ impl Session {
         self.ended.load(Ordering::Acquire)
     }
 
+    /// Reports the start of the session to observers. It is in the table.
+    pub(super) fn report_start(&self) {
+        let (transport, client) = (ObservedTransport::Http, None);
+        self.started.store(self.common.now().max(1), Ordering::Release);
+        let observers = self.common.context.service.observers();
+        observers.emit(|| ObservedEvent::SessionStarted { transport, client });
+    }
+
+    fn report_end(&self, error: Option<&'static str>) {
+        let started = self.started.swap(0, Ordering::AcqRel);
+        if started == 0 {
+            return;
+        }
+        self.common.context.service.observers().emit(|| {
+            let elapsed = Duration::from_millis(self.common.now().saturating_sub(started));
+            let end = SessionEnd::new(ObservedTransport::Http, elapsed)
+                .protocol_version(self.connection().protocol_version());
+            ObservedEvent::SessionEnded(error.map_or(end, |error| end.error(error)))
+        });
+    }
+
+    /// Ends the session because of this error, which observers receive.
+    pub(crate) fn end_for(&self, error: &'static str) {
+        self.report_end(Some(error));
+        self.end();
+    }
+
     /// Ends the session, its calls and its streams. A second end does nothing.
     pub(crate) fn end(&self) {
+        self.report_end(None);
         if self.ended.swap(true, Ordering::AcqRel) {
             return;
         }

@@ -77,7 +77,7 @@ use std::{
 
 use bytes::Bytes;
 use http::HeaderValue;
-use wharf_model::{Caller, Error, Outcome, Request, RequestExtensions};
+use wharf_model::{Caller, Error, Outcome, RefusalReason, Request, RequestExtensions};
 use wharf_wire::{Codec, Connection, Received};
 
 use crate::server::http::session::{
@@ -214,10 +214,16 @@ async fn open(
             }
             match sessions.store(connection, opener).await {
                 Ok(stored) => session_opened(stored, parsed, reply),
-                Err(error) => post::refuse(call.codec(), error),
+                Err(error) => {
+                    let reason = match error.kind.is_overloaded() {
+                        true => RefusalReason::TooManySessions,
+                        false => RefusalReason::of_kind(error.kind),
+                    };
+                    response::refused(reason, post::refuse(call.codec(), error))
+                }
             }
         }
-        Received::Reply(reply, status) => response::json(status, reply),
+        Received::Reply(reply, status, refused) => response::replied(status, reply, refused),
         _ => response::status(202),
     }
 }

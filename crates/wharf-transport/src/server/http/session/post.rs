@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use wharf_model::{Error, Outcome, Request, RequestExtensions};
+use wharf_model::{Error, Outcome, RefusalReason, Request, RequestExtensions};
 use wharf_wire::{Codec, Received};
 
 use crate::server::http::session::{
@@ -27,6 +27,7 @@ use crate::server::{
         response_form::ResponseForm,
     },
     jsonl::in_flight::{duplicate_id, overloaded},
+    observed::ObservedPeer,
 };
 
 /// The POST request that a message or batch came with.
@@ -42,11 +43,18 @@ impl PostContext {
     pub(super) fn handle(self, received: Received) -> EventualResponse<'static> {
         match received {
             Received::Call(request, codec) if !codec.is_silent() => self.call(request, codec),
-            Received::Reply(reply, status) => match self.start_listen(false) {
-                Ok(()) => self.after_listen_start(self.complete_reply(reply, status)),
+            Received::Reply(reply, status, refused) => match self.start_listen(false) {
+                Ok(()) => {
+                    let reply = self.complete_reply(reply, status);
+                    self.after_listen_start(response::mark_refused(refused, reply))
+                }
                 Err(error) => EventualResponse::Now(listen_refused(&error)),
             },
-            Received::Batch(members) => self.batch(members),
+            Received::Batch(members) => {
+                let context = &self.guard.session().common.context;
+                ObservedPeer::new(context, &self.scope).refused_members(&members);
+                self.batch(members)
+            }
             other => {
                 self.handle_one_way(other);
                 self.after_listen_start(response::status(202))
@@ -62,7 +70,8 @@ impl PostContext {
 
     fn call(mut self, request: Request, codec: Codec) -> EventualResponse<'static> {
         if let Err(error) = check_admission(&self.guard, &codec) {
-            return EventualResponse::Now(refuse(&codec, error));
+            let reason = RefusalReason::of_kind(error.kind);
+            return EventualResponse::Now(response::refused(reason, refuse(&codec, error)));
         }
         if codec.may_become_task() {
             // The subscription delivers the task's status notifications. If it cannot start now, the client
@@ -128,7 +137,7 @@ impl PostContext {
                     started.spawn(collector.clone(), 0);
                 }
             }
-            Received::Reply(text, _) => {
+            Received::Reply(text, ..) => {
                 // A subscription that cannot start now is retried with the next message or the next GET.
                 let _ = self.start_listen(false);
                 reply(text);
@@ -253,7 +262,7 @@ async fn first(stream_reader: &StreamReader, form: ResponseForm) -> FirstEvent {
 async fn stored_stream(stream_reader: StreamReader, batch: bool) -> HttpResponse {
     match stream_reader.persist(batch).await {
         Ok(()) => stream(stream_reader),
-        Err(StoreUnavailable) => response::busy(STORE_UNAVAILABLE),
+        Err(StoreUnavailable) => response::busy(RefusalReason::StoreUnavailable, STORE_UNAVAILABLE),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Responses to requests whose session cannot be used or opened: 400 without `Mcp-Session-Id`, 404 if it names no session,
 //! 503 over a limit.
 
-use wharf_model::Error;
+use wharf_model::{Error, RefusalReason};
 use wharf_wire::HeaderField;
 
 use crate::server::{
@@ -30,14 +30,15 @@ pub(crate) fn required_session_id<'a>(
 /// Response 404: the session never existed, has ended or belongs to another principal. All three look the
 /// same.
 pub(crate) fn not_found() -> HttpResponse {
-    response::refuse(404, "There is no such session: send `initialize` without Mcp-Session-Id")
+    let problem = "There is no such session: send `initialize` without Mcp-Session-Id";
+    response::refuse_for(RefusalReason::UnknownSession, 404, problem)
 }
 
 /// Returns the response to a request whose session cannot be used.
 pub(crate) fn find_error_response(error: FindError) -> Box<HttpResponse> {
     Box::new(match error {
         FindError::NotFound => not_found(),
-        FindError::TableFull => response::busy(TABLE_FULL),
+        FindError::TableFull => response::busy(RefusalReason::TooManySessions, TABLE_FULL),
     })
 }
 
@@ -53,7 +54,8 @@ pub(crate) fn too_many_sessions() -> Error {
 
 /// Response 503: the session's subscription was refused; the client may retry.
 pub(crate) fn listen_refused(error: &Error) -> HttpResponse {
-    let mut reply = response::refuse(503, "Too many subscriptions: try again later");
+    let problem = "Too many subscriptions: try again later";
+    let mut reply = response::refuse_for(RefusalReason::TooManyCalls, 503, problem);
     response::explain(&mut reply, error);
     reply
 }

@@ -112,6 +112,9 @@ impl<S: TableEntry> SessionManager<S> {
             sweep = !std::mem::replace(&mut table.is_swept, true);
         }
         drop(table);
+        if admission.is_admitted {
+            session.report_start();
+        }
         if let Some(tasks) = self.common.tasks.upgrade().filter(|_| sweep) {
             let sweeping = sweep_loop(Arc::downgrade(self), self.common.shutdown.clone());
             tasks.spawn(sweeping);
@@ -186,7 +189,7 @@ impl<S: TableEntry> SessionManager<S> {
         }
         let session = table.remove_key(&id);
         drop(table);
-        session.inspect(|session| session.end());
+        session.inspect(|session| session.end_for("expired"));
         Err(FindError::NotFound)
     }
 
@@ -212,7 +215,7 @@ impl<S: TableEntry> SessionManager<S> {
         table.is_swept = !table.sessions.is_empty();
         let is_swept = table.is_swept;
         drop(table);
-        evicted.iter().for_each(|session| session.end());
+        evicted.iter().for_each(|session| session.end_for("expired"));
         self.common.replay_budget.expire(self.common.now(), usize::MAX);
         S::after_sweep(self);
         is_swept
@@ -333,8 +336,10 @@ impl<S: TableEntry> SessionTable<S> {
 impl<S: TableEntry> Admission<S> {
     /// Ends the evicted sessions, without the lock of the table. Returns true if `session` was admitted.
     fn finish(self, session: &Session) -> bool {
-        log_full_table(session, self.evicted.len(), self.is_admitted);
-        self.evicted.iter().for_each(|session| session.end());
+        if !self.evicted.is_empty() {
+            log_eviction(session);
+        }
+        self.evicted.iter().for_each(|session| session.end_for("evicted"));
         self.is_admitted
     }
 }
@@ -348,15 +353,12 @@ fn handshake_use<S: TableEntry>(
     session.map_or(SlotUse::Gone, |session| session.slot_use())
 }
 
-/// Logs that the table is full.
-fn log_full_table(session: &Session, evicted: usize, is_admitted: bool) {
+/// Logs that idle sessions end for the session of this caller.
+fn log_eviction(session: &Session) {
     static LINE: LogThrottle = LogThrottle::new();
-    if (evicted > 0 || !is_admitted) && LINE.is_due() {
+    if LINE.is_due() {
         let caller = &session.caller;
-        match is_admitted {
-            true => tracing::warn!(?caller, "evicting idle sessions: the session table is full"),
-            false => tracing::warn!(?caller, "refusing a session: the session table is full"),
-        }
+        tracing::warn!(?caller, "evicting idle sessions: the session table is full");
     }
 }
 

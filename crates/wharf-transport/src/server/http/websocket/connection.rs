@@ -19,7 +19,7 @@ use tokio::{
     time::{Instant, Sleep, sleep, sleep_until, timeout},
 };
 use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode, Control};
-use wharf_model::RequestExtensions;
+use wharf_model::{RefusalReason, RequestExtensions};
 
 use crate::server::http::websocket::{
     frames,
@@ -30,6 +30,7 @@ use crate::{
     server::{
         http::{HttpLimits, auth::AuthExpiry},
         jsonl::serve_without_write_timeout,
+        observed::ObservedPeer,
     },
 };
 
@@ -73,6 +74,8 @@ pub(super) async fn serve<S>(
     let mut incoming = FrameReader::new(reader, pending_control, ping.saturating_mul(3));
     incoming.expiry = expiry.map(|expiry| Box::pin(sleep_until(expiry)));
     let outgoing = FrameWriter::new(writer, limits.write);
+    let peer = ObservedPeer::new(&context, &scope);
+    incoming.peer = Some(peer.clone());
     // The reader pauses while too many calls are in flight, and the expiry must not wait for that.
     let ended = async move {
         let Some(expiry) = expiry else { return std::future::pending().await };
@@ -86,8 +89,15 @@ pub(super) async fn serve<S>(
             () = ended => Err(io::ErrorKind::TimedOut.into()),
         }
     };
+    let written = async {
+        let written = outgoing.run(lines, pending_control_rx, ping, &shutdown).await;
+        if written.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::TimedOut) {
+            peer.slow_client();
+        }
+        written
+    };
     // A client that cannot be written to is gone, and its calls are cancelled.
-    let _ = tokio::try_join!(served, outgoing.run(lines, pending_control_rx, ping, &shutdown));
+    let _ = tokio::try_join!(served, written);
 }
 
 /// Reads messages as lines.
@@ -106,6 +116,8 @@ struct FrameReader<R> {
     silence_timer: Pin<Box<Sleep>>,
     /// Expiry of the client's credentials.
     expiry: Option<Pin<Box<Sleep>>>,
+    /// Client, to report a violation of the WebSocket protocol.
+    peer: Option<ObservedPeer>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -134,6 +146,7 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
             timeout_after,
             silence_timer: Box::pin(sleep(timeout_after)),
             expiry: None,
+            peer: None,
         }
     }
 
@@ -153,7 +166,13 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
                 }
                 Ok(Some(FramePiece::Pong)) => {}
                 Ok(Some(FramePiece::Close(code))) => self.close(code),
-                Err(code) => self.close(Some(code)),
+                Err(code) => {
+                    if let Some(peer) = &self.peer {
+                        let detail = format!("a WebSocket frame is invalid: close code {code}");
+                        peer.refused(RefusalReason::InvalidRequest, &detail);
+                    }
+                    self.close(Some(code));
+                }
                 Ok(None) if buffer.filled().len() > before => break,
                 Ok(None) => {
                     if !ready!(self.poll_more(cx)) {

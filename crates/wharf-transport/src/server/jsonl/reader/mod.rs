@@ -17,7 +17,7 @@ use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite},
     time::{Instant, timeout},
 };
-use wharf_model::{Caller, Error, Method, Request, RequestExtensions};
+use wharf_model::{Caller, Error, Method, RefusalReason, Request, RequestExtensions};
 use wharf_wire::{Codec, Connection, Line, Lines, Received};
 
 use crate::server::{
@@ -142,6 +142,7 @@ impl<W: AsyncWrite + Unpin> LineReader<W> {
             let Some(read) = read else { return };
             // A read error counts as a disconnect.
             let size = read.unwrap_or(0);
+            shared.observed.peer.received(size);
             // A client that sends much at once gets large buffers again.
             self.small_reads &= size < MIN_BUFFER_ROOM_BYTES;
             let ended = size == 0;
@@ -162,8 +163,9 @@ impl<W: AsyncWrite + Unpin> LineReader<W> {
     }
 
     /// Rejects a message whose id is unknown, because it was not decoded.
-    async fn refuse(&mut self, error: &Error) {
-        if let Received::Reply(reply, _) = self.connection.refuse(error) {
+    async fn refuse(&mut self, reason: RefusalReason, error: &Error) {
+        self.shared.observed.peer.refused(reason, &error.message);
+        if let Received::Reply(reply, ..) = self.connection.refuse(error) {
             self.reply(&reply, None);
         }
         self.flush().await;
@@ -228,8 +230,13 @@ impl<W: AsyncWrite + Unpin> LineReader<W> {
             };
             // Any other message, or its reply, may change the decoding of the next one.
             let call = matches!(&received, Received::Call(it, _) if it.method != Method::Discover);
-            if !call && matches!(received, Received::Call(..)) {
+            if let Received::Call(discover, _) = &received
+                && !call
+            {
                 self.connection.count_as(&Caller::of(&self.scope));
+                if let Some(protocol) = discover.protocol {
+                    self.shared.observed.set_protocol_version(protocol.version);
+                }
             }
             self.ahead.push_back((received, length));
             if !call {
@@ -262,6 +269,10 @@ impl<W: AsyncWrite + Unpin> LineReader<W> {
             return false;
         }
         self.stopped = first.ends_with(b" HTTP/1.1") || first.ends_with(b" HTTP/1.0");
+        if self.stopped {
+            let peer = &self.shared.observed.peer;
+            peer.refused(RefusalReason::InvalidRequest, "the client sent an HTTP request");
+        }
         self.stopped
     }
 
@@ -285,7 +296,12 @@ impl<W: AsyncWrite + Unpin> LineReader<W> {
     async fn handle_received(&mut self, received: Received, batch: Option<&Arc<BatchReplies>>) {
         match received {
             Received::Call(request, codec) => self.call(request, codec, batch).await,
-            Received::Reply(reply, _) => self.reply(&reply, batch),
+            Received::Reply(reply, _, refused) => {
+                if let Some(kind) = refused {
+                    self.shared.observed.peer.refused_with(kind, &reply);
+                }
+                self.reply(&reply, batch);
+            }
             Received::Answer(number, answer) => self.shared.in_flight.answer(number, answer),
             Received::Cancel(id) => {
                 self.shared.in_flight.cancel(&id);
@@ -316,6 +332,8 @@ impl<W: AsyncWrite + Unpin> LineReader<W> {
 
     async fn call(&mut self, request: Request, codec: Codec, batch: Option<&Arc<BatchReplies>>) {
         if let Err(error) = admit(&self.shared, &codec, batch).await {
+            let reason = RefusalReason::of_kind(error.kind);
+            self.shared.observed.peer.refused(reason, &error.message);
             let mut refusal = Vec::new();
             codec.refuse(&error, &mut refusal);
             return self.reply(&refusal, batch);
@@ -362,7 +380,7 @@ impl<W: AsyncWrite + Unpin> LineReader<W> {
         let Some(mut writer) = self.sink.try_take() else {
             return self.shared.output.send(&mut self.out).await;
         };
-        write_queued(&mut writer, &self.shared.output, &self.out).await;
+        write_queued(&mut writer, &self.shared, &self.out).await;
         self.sink.put_back(writer);
         self.out.clear();
         self.out.shrink_to(2 * FLUSH_BYTES);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::io::AsyncWrite;
-use wharf_model::{BudgetFull, Error, ErrorKind};
+use wharf_model::{BudgetFull, Error, ErrorKind, RefusalReason};
 
 use crate::server::{
     jsonl::{
@@ -60,7 +60,7 @@ impl<W: AsyncWrite + Unpin> LineReader<W> {
             Err(BudgetFull) => {
                 partial.charge = None;
                 self.lines.abandon();
-                self.refuse(&no_memory()).await;
+                self.refuse(RefusalReason::MessageMemory, &no_memory()).await;
             }
         }
     }
@@ -71,7 +71,9 @@ impl<W: AsyncWrite + Unpin> LineReader<W> {
             "The message took too long to arrive: send it within {read_timeout:?}, plus its length at \
              64 KiB per second"
         );
-        self.refuse(&Error::new(ErrorKind::InvalidRequest).with_message(problem)).await;
+        self.shared.observed.fail("timeout");
+        let error = Error::new(ErrorKind::InvalidRequest).with_message(problem);
+        self.refuse(RefusalReason::RequestTimeout, &error).await;
     }
 }
 

@@ -9,7 +9,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use wharf_model::{Caller, Error, Record, RequestExtensions};
+use wharf_model::{Caller, Error, Record, RefusalReason, RequestExtensions};
 use wharf_wire::{Connection, HeaderField};
 
 use crate::server::http::session::{
@@ -369,10 +369,13 @@ impl SharedSessions {
 /// Returns the response for a session that cannot be used.
 fn error_response(error: SessionStoreError) -> Box<HttpResponse> {
     Box::new(match error {
-        SessionStoreError::StoreUnavailable => response::busy(STORE_UNAVAILABLE),
+        SessionStoreError::StoreUnavailable => {
+            response::busy(RefusalReason::StoreUnavailable, STORE_UNAVAILABLE)
+        }
         SessionStoreError::Gone => not_found(),
         SessionStoreError::Contended => {
-            response::busy("The session is being changed by too many requests: try again later")
+            let problem = "The session is being changed by too many requests: try again later";
+            response::busy(RefusalReason::TooManyCalls, problem)
         }
     })
 }
