@@ -1,5 +1,5 @@
 //! Handshake over HTTP: negotiates the revision and detects the mode (stateless, session,
-//! HTTP+SSE).
+//! HTTP+SSE). What each HTTP status leads to: `wharf-wire/src/client/negotiation/http_fallback.rs`.
 
 use std::{sync::Arc, time::Duration};
 
