@@ -15,7 +15,9 @@ use tokio::time::{Instant, timeout};
 use wharf_model::{Caller, Principal, RequestExtensions};
 use wharf_wire::Connection;
 
-use crate::server::http::session::{SessionKind, event_log::EventLog, replay_budget::ReplayBudget};
+use crate::server::http::session::{
+    event_log::EventLog, kinds::SessionKind, replay_budget::ReplayBudget,
+};
 use crate::{
     ServerContext, Shutdown,
     server::{http::HttpLimits, jsonl::in_flight::InFlight, limits::fair_eviction::SlotUse},
@@ -78,7 +80,7 @@ pub(crate) struct Session {
     client_info_bytes: u32,
     /// Time at which the last guard was dropped.
     last_used: AtomicU64,
-    ended: AtomicBool,
+    pub(super) ended: AtomicBool,
     /// True once the client has sent a request with the session id, which ends the handshake. Only the session
     /// table sets it.
     established: AtomicBool,
@@ -93,15 +95,15 @@ struct ActiveState {
 
 /// Streams of a session.
 #[derive(Default)]
-struct SessionStreams {
+pub(super) struct SessionStreams {
     /// The session's stream, created with the first message for it or its first reader.
-    session_stream: Option<Arc<EventLog>>,
+    pub(super) session_stream: Option<Arc<EventLog>>,
     /// Set while the session's subscription is being started.
     listen_starting: Option<Shutdown>,
-    ended: bool,
+    pub(super) ended: bool,
     /// Number of the newest call stream, and the call streams by number.
     newest: u64,
-    call_streams: HashMap<u64, Arc<EventLog>, RandomState>,
+    pub(super) call_streams: HashMap<u64, Arc<EventLog>, RandomState>,
     /// Call streams that have ended, oldest first.
     ended_streams: VecDeque<u64>,
 }
@@ -192,26 +194,6 @@ impl Session {
 
     pub(crate) fn is_ended(&self) -> bool {
         self.ended.load(Ordering::Acquire)
-    }
-
-    /// Ends the session, its calls and its streams.
-    pub(crate) fn end(&self) {
-        self.ended.store(true, Ordering::Release);
-        let mut streams = self.streams();
-        streams.ended = true;
-        let session_stream = streams.session_stream.take();
-        let call_streams = std::mem::take(&mut streams.call_streams);
-        drop(streams);
-        // Before the calls are aborted, because they would send cancellations of their client requests.
-        session_stream.iter().chain(call_streams.values()).for_each(|log| log.close());
-        self.calls().abort_all();
-        self.kind.on_end();
-    }
-
-    /// Ends the session's stream and its client requests on shutdown: neither ends by itself.
-    pub(crate) fn shut_down(&self) {
-        self.session_stream().end(None);
-        self.calls().close();
     }
 
     /// Returns the calls in flight, if there was ever one.
@@ -332,7 +314,7 @@ impl Session {
             .for_each(|writer| writer.delete_stored());
     }
 
-    fn streams(&self) -> MutexGuard<'_, SessionStreams> {
+    pub(super) fn streams(&self) -> MutexGuard<'_, SessionStreams> {
         lock(&self.active().streams)
     }
 
