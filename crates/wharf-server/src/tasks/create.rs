@@ -14,13 +14,13 @@ use crate::{
     router::{catalog::CatalogEntry, state::ServerState},
     tasks::{
         cancel_undelivered::CancelUndelivered,
-        notify,
         notify::short_id,
         run,
         run::{RunResources, state::TaskRun},
         scheduler::{RunSlot, TaskScheduler},
         storage,
         storage::{owner::owner_of, record::TaskRecord, stored_types::SavedCall},
+        task_view,
     },
 };
 
@@ -68,7 +68,7 @@ pub(crate) async fn create_task(
         None => (None, insert(server, &mut record, timer).await?),
     };
     reservation.commit();
-    let task = notify::task(server, &record);
+    let task = task_view::task(server, &record);
     tracing::debug!(task = short_id(&task.id), tool = tool.info.name, "created a task");
     match resources {
         // If no thread can be started here, its lease expires and it is claimed again.

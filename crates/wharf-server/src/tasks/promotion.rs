@@ -17,12 +17,12 @@ use crate::{
     router::{catalog::CatalogEntry, state::ServerState},
     tasks::{
         create::{ByteReservation, insert_claimed, new_record},
-        notify,
         notify::short_id,
         promotion_state::TaskPromotion,
         run,
         run::{RunResources, ToolCall},
         storage::{owner::owner_of, stored_types::SavedCall},
+        task_view,
     },
 };
 
@@ -194,6 +194,6 @@ impl PromotableCall {
             "promoted a call to a task"
         );
         unclaimed.disarm();
-        Ok((notify::task(&self.server, &record), resources))
+        Ok((task_view::task(&self.server, &record), resources))
     }
 }
