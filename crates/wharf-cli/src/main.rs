@@ -10,6 +10,7 @@ mod connection_options;
 mod context;
 mod demo;
 mod error;
+mod exit_status;
 mod form;
 mod logging;
 mod run;
