@@ -16,6 +16,7 @@ mod logging;
 mod run;
 mod serve;
 mod server_requests;
+mod shell_completion;
 mod show;
 mod store_options;
 mod suggest;
