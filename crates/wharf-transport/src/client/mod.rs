@@ -4,7 +4,6 @@
 //! Stream transports (a child process, a socket, a WebSocket, any pair of streams) share one
 //! implementation; they differ in how a connection is opened.
 
-mod backoff;
 mod connect_deadline;
 mod handshake;
 #[cfg(feature = "http")]
@@ -12,6 +11,7 @@ mod http;
 mod limits;
 mod options;
 mod pending;
+mod reconnect_backoff;
 mod revision_cache;
 mod stream;
 mod subscription;

@@ -16,7 +16,7 @@ use wharf_wire::{
 use crate::client::http::{
     auth,
     auth::AuthWait,
-    error::{ErrorResponse, is_inconclusive},
+    error_response::{ErrorResponse, is_inconclusive},
     response::{MediaKind, ServerResponse, SseStream, printable_excerpt},
     send::{HttpSender, MAX_REDIRECTS},
     server_url::ServerUrl,
