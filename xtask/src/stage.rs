@@ -1,4 +1,4 @@
-//! Stages of the tasks.
+//! Tasks of `cargo xtask`, and the stages of each in their order. `test` is what CI runs.
 
 use std::time::{Duration, Instant};
 
@@ -12,6 +12,81 @@ use crate::sqlite;
 use crate::tests;
 use crate::tidy;
 use crate::workspace::Workspace;
+
+/// Task of `cargo xtask`.
+pub(crate) struct Task {
+    pub(crate) name: &'static str,
+    pub(crate) about: &'static str,
+    pub(crate) stages: &'static [Stage],
+}
+
+/// All tasks.
+pub(crate) const TASKS: &[Task] = &[
+    Task {
+        name: "test",
+        about: "runs everything that CI runs",
+        stages: &[
+            FORMAT,
+            TIDY,
+            CLIPPY,
+            COMMON_FEATURES,
+            SQLITE_VERSIONS,
+            FOREIGN,
+            REDIS,
+            PROMETHEUS,
+            TEST_BUILD,
+            TESTS,
+            DOC_TESTS,
+            DOCS,
+        ],
+    },
+    Task { name: "lint", about: "checks format, tidy and clippy", stages: &[FORMAT, TIDY, CLIPPY] },
+    Task {
+        name: "tidy",
+        about: "checks names and paths in documents, names of types, sizes of files, where revisions are named, and dependencies",
+        stages: &[TIDY],
+    },
+    Task {
+        name: "features",
+        about: "checks that the crates build without warnings with the feature sets that users enable",
+        stages: &[FEATURES],
+    },
+    Task {
+        name: "foreign",
+        about: "installs the clients and servers of other projects that the tests run, into target/foreign",
+        stages: &[FOREIGN],
+    },
+    Task {
+        name: "redis",
+        about: "installs redis-server for the tests of stores, if it is missing",
+        stages: &[REDIS],
+    },
+    Task {
+        name: "prometheus",
+        about: "installs prometheus for the tests of metrics, if it is missing",
+        stages: &[PROMETHEUS],
+    },
+    Task {
+        name: "sqlite",
+        about: "checks that the SQLite store builds together with sqlx and recent versions of rusqlite",
+        stages: &[SQLITE],
+    },
+    Task {
+        name: "conformance",
+        about: "runs the official conformance suite and writes target/conformance/report.md",
+        stages: &[CONFORMANCE],
+    },
+    Task {
+        name: "fuzz",
+        about: "runs the fuzz targets; `fuzz TARGET --seconds N` one of them, or longer than a minute",
+        stages: &[FUZZ],
+    },
+    Task {
+        name: "bench",
+        about: "measures Wharf and its peers and writes docs/bench; `bench --help` lists the options",
+        stages: &[BENCH],
+    },
+];
 
 /// Stage of a task.
 #[derive(Clone, Copy)]

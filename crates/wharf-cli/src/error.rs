@@ -9,26 +9,10 @@ use wharf::{
     client::{CallError, ConnectError, config::masked_url},
 };
 
-use crate::terminal::{Paint, StderrOutput, clean, clean_json};
-
-/// Exit codes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ExitStatus {
-    /// Invalid command line, or invalid file named on it.
-    Usage = 1,
-    /// The server requires authorization or denies access.
-    Authorization = 3,
-    /// The server could not be reached.
-    Unreachable = 4,
-    /// The server returned an error.
-    Tool = 5,
-    /// Interrupted by Ctrl-C (SIGINT).
-    Interrupted = 130,
-    /// Terminated by the system or another program (SIGTERM).
-    Terminated = 143,
-    /// The reader closed stdout: the code that a shell reports for SIGPIPE.
-    StdoutClosed = 141,
-}
+use crate::{
+    exit_status::{ExitStatus, exit},
+    terminal::{Paint, StderrOutput, clean, clean_json},
+};
 
 /// Marker in the error for a login that leads to a private network.
 const PRIVATE: &str = "it leads to a private network";
@@ -245,27 +229,6 @@ impl From<io::Error> for CliError {
             _ => ExitStatus::Usage,
         };
         Self::new(exit, "io", error.to_string())
-    }
-}
-
-fn exit(kind: ErrorKind) -> ExitStatus {
-    use ErrorKind as K;
-    match kind {
-        K::Unauthenticated
-        | K::Forbidden
-        | K::InsufficientScope
-        | K::AuthenticationFailed
-        | K::AuthorizationFailed
-        | K::InvalidCredentials
-        | K::AccessDenied => ExitStatus::Authorization,
-        K::TransportError
-        | K::ConnectionClosed
-        | K::RequestTimeout
-        | K::Overloaded
-        | K::RateLimited
-        | K::TemporarilyUnavailable
-        | K::UnsupportedProtocolVersion => ExitStatus::Unreachable,
-        _ => ExitStatus::Tool,
     }
 }
 

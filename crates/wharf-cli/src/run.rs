@@ -3,7 +3,7 @@
 use std::{env, pin::pin, process::ExitCode, time::Duration};
 
 use clap::{
-    CommandFactory, Parser,
+    Parser,
     error::{ContextKind, ErrorKind as Wrong},
 };
 use tokio::{runtime, signal};
@@ -11,7 +11,7 @@ use tokio::{runtime, signal};
 use crate::{
     cli::{Cli, CliCommand, Top},
     context::Context,
-    logging,
+    logging, shell_completion,
     show::ResultOutput,
     terminal::StderrOutput,
 };
@@ -39,9 +39,7 @@ pub(crate) fn main() -> ExitCode {
             exit_code(configured(config, &screen), json, &screen)
         }
         CliCommand::Completions { shell } => {
-            let mut script = Vec::new();
-            // Generated in memory: writing directly to a closed stdout would panic.
-            clap_complete::generate(shell, &mut Cli::command(), "wharf", &mut script);
+            let script = shell_completion::script(shell);
             exit_code(ResultOutput::new(false).bytes(&script), false, &StderrOutput::new())
         }
         verb => run_client(verb),

@@ -1,9 +1,9 @@
 //! `cargo xtask tidy`: rules of the repository that the compiler does not check.
 
+mod crate_dependencies;
 mod document_items;
 mod document_paths;
 mod headers;
-mod manifests;
 mod markdown;
 mod repository;
 mod revisions;
@@ -21,7 +21,7 @@ const RULES: [fn(&Repository) -> Vec<String>; 7] = [
     sizes::check,
     type_names::check,
     revisions::check,
-    manifests::check,
+    crate_dependencies::check,
     document_paths::check,
     document_items::check,
 ];

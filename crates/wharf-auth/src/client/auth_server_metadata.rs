@@ -5,7 +5,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use url::Url;
 use wharf_model::{Error, excerpt};
 
-use crate::client::{discovery::fetch_json, failed, resource_url::is_loopback};
+use crate::client::{failed, resource_metadata::fetch_json, server_url::is_loopback};
 use crate::fetch::Fetch;
 
 const OAUTH_METADATA_PATH: &str = "/.well-known/oauth-authorization-server";

@@ -7,13 +7,12 @@ use url::Url;
 use wharf_model::{Error, excerpt};
 
 use crate::client::{
-    AuthorizationRequest, Login, UserAgent,
-    discovery::display_url,
-    failed,
+    AuthorizationRequest, Login, UserAgent, failed,
     flow::AuthorizationFlow,
     redirect_params::validated_code,
-    resource_url::is_loopback,
+    resource_metadata::display_url,
     scope,
+    server_url::is_loopback,
     token_endpoint::{TokenError, TokenResponse},
 };
 use crate::jose::{b64, random_token, sha256};

@@ -6,7 +6,8 @@ use url::Url;
 use wharf_model::{Error, excerpt};
 
 use super::{
-    Login, Tokens, auth_server_metadata::AuthServerMetadata, discovery::DiscoveredResource, failed,
+    Login, Tokens, auth_server_metadata::AuthServerMetadata, failed,
+    resource_metadata::DiscoveredResource,
 };
 use crate::client::{
     config::{AuthConfig, GrantType},

@@ -9,10 +9,10 @@ use crate::client::{
     auth_server_metadata::AuthServerMetadata,
     challenge::AuthRequirement,
     config::GrantType,
-    discovery,
-    discovery::{DiscoveredMetadata, DiscoveredResource},
     dpop::DpopProver,
-    failed, scope,
+    failed, resource_metadata,
+    resource_metadata::{DiscoveredMetadata, DiscoveredResource},
+    scope,
     token_manager::TokenManagerCore,
 };
 
@@ -77,7 +77,7 @@ impl TokenManagerCore {
             "{} names the authorization server {:?}, but this client's credentials are for {ours:?}: \
              nothing was sent there; if they are valid for both, name each with `Auth::issuer` \
              (`wharf auth login --issuer`)",
-            discovery::display_url(&self.server),
+            resource_metadata::display_url(&self.server),
             excerpt(named),
         ))
     }
@@ -90,7 +90,8 @@ impl TokenManagerCore {
         RefusedIssuers(refused): &mut RefusedIssuers,
     ) -> Result<String, Error> {
         auth_server_metadata::issuer_url(&issuer)?;
-        let (server, named) = (discovery::display_url(&self.server), excerpt(&issuer).into_owned());
+        let (server, named) =
+            (resource_metadata::display_url(&self.server), excerpt(&issuer).into_owned());
         match &self.config.confirm {
             Some(confirm) if !refused.contains(&issuer) && confirm(issuer.clone()).await => {
                 Ok(issuer)

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::client::discovery::DiscoveredMetadata;
+use crate::client::resource_metadata::DiscoveredMetadata;
 
 /// Key of a login: one server and one authorization server.
 ///

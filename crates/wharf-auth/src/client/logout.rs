@@ -2,10 +2,12 @@
 
 use wharf_model::Error;
 
-use super::{Login, auth_server_metadata, discovery::DiscoveredResource, flow::AuthorizationFlow};
+use super::{
+    Login, auth_server_metadata, flow::AuthorizationFlow, resource_metadata::DiscoveredResource,
+};
 use crate::client::{
     config::AuthConfig,
-    resource_url::{is_loopback, server_url},
+    server_url::{is_loopback, server_url},
     token_endpoint::{OAuthEndpoint, TokenError, error_from},
 };
 

@@ -9,7 +9,6 @@ pub mod browser;
 mod challenge;
 mod client_credentials;
 mod config;
-mod discovery;
 mod dpop;
 mod flow;
 mod issuer_selection;
@@ -17,8 +16,9 @@ mod login;
 mod logout;
 mod redirect_params;
 mod registration;
-mod resource_url;
+mod resource_metadata;
 mod scope;
+mod server_url;
 mod token_endpoint;
 mod token_manager;
 mod token_store;
@@ -36,7 +36,7 @@ pub use crate::client::{
     client_credentials::{Assertion, Enterprise},
     config::Auth,
     redirect_params::RedirectParams,
-    resource_url::server_key,
+    server_url::server_key,
     token_store::{
         MemoryTokenStore, StoreLock, TokenStore,
         file::{FileTokenStore, Keychain},

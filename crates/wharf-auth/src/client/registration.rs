@@ -14,7 +14,7 @@ use crate::client::{
     failed,
     flow::AuthorizationFlow,
     now,
-    resource_url::is_loopback,
+    server_url::is_loopback,
     token_endpoint::{ClientIdentity, error_from, exceeds_limit, lenient_seconds},
 };
 use crate::fetch::Fetch;

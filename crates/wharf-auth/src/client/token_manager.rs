@@ -17,15 +17,14 @@ use crate::client::{
     Login, LoginKey, Registration,
     challenge::AuthRequirement,
     config::{AuthConfig, GrantType},
-    discovery,
-    discovery::{DiscoveredMetadata, DiscoveredResource},
     dpop::DpopProver,
     failed,
     flow::AuthorizationFlow,
     issuer_selection::RefusedIssuers,
-    now,
-    resource_url::{is_loopback, server_url},
+    now, resource_metadata,
+    resource_metadata::{DiscoveredMetadata, DiscoveredResource},
     scope,
+    server_url::{is_loopback, server_url},
     token_endpoint::TokenError,
 };
 use crate::fetch::Fetch;
@@ -286,7 +285,7 @@ impl TokenManagerCore {
     /// Renews within the time limit. Returns true if there is a new token.
     async fn renew_with_timeout(&self, request: RenewalRequest) -> Result<bool, Error> {
         timeout(LOGIN_TIMEOUT, self.renew(request)).await.unwrap_or_else(|_| {
-            let server = discovery::display_url(&self.server);
+            let server = resource_metadata::display_url(&self.server);
             Err(failed(format!(
                 "authorization at {server} timed out after {LOGIN_TIMEOUT:?}; try again"
             )))
@@ -309,7 +308,7 @@ impl TokenManagerCore {
         &self,
         requirement: &AuthRequirement,
     ) -> Result<DiscoveredResource, Error> {
-        let find = |hint| discovery::discover_resource(&self.fetch, &self.server, hint);
+        let find = |hint| resource_metadata::discover_resource(&self.fetch, &self.server, hint);
         if let Some(hint) = &requirement.metadata {
             return find(Some(hint)).await;
         }

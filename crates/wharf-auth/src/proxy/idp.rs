@@ -9,7 +9,7 @@ use serde_json::Value;
 use tokio::{sync::Mutex, time::Instant};
 use url::{Url, form_urlencoded};
 
-use super::provider::{Provider, ProviderKind};
+use super::provider_settings::{Provider, ProviderKind};
 use crate::proxy::records::{Identity, UpstreamTokens};
 use crate::{
     fetch::{Fetch, FetchResponse},

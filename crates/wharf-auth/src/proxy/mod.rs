@@ -21,7 +21,7 @@ mod form;
 mod id_token;
 mod idp;
 mod metadata;
-mod provider;
+mod provider_settings;
 mod records;
 mod redirect_uri;
 mod registration;
@@ -42,7 +42,7 @@ use std::{
 use http::HeaderValue;
 use wharf_model::AuthRejection;
 
-pub use self::provider::Provider;
+pub use self::provider_settings::Provider;
 use crate::proxy::{metadata::ProxyUrls, records::ClientRecord, routes::ProxyState};
 pub use crate::proxy::{
     records::Identity,

@@ -9,10 +9,10 @@ use wharf_model::{
 
 use crate::jose::{b64, constant_time_eq, sha256};
 use crate::server::{
-    cache::TokenCache,
     credentials::{AuthScheme, RequestEvidence, presented_token},
     dpop::{ProofRejection, ProofVerifier},
     resource_metadata::ResourceMetadata,
+    token_cache::TokenCache,
     verified_token::{
         SubmittedToken, TokenRejection, TokenVerification, TokenVerifier, VerificationResult,
         VerifiedToken, system_time,

@@ -14,7 +14,7 @@ use tokio::time::{Instant, timeout};
 use url::form_urlencoded;
 use wharf_model::{Caller, LogThrottle};
 
-use super::{cache::RecentTokens, jwt::into_verified};
+use super::{jwt::into_verified, token_cache::RecentTokens};
 use crate::jose::Claims;
 use crate::server::{
     authenticate::TokenAuthenticator,

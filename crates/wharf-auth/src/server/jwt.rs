@@ -8,7 +8,7 @@ use std::{
 
 use wharf_model::Authenticated;
 
-use super::keys::{IssuerKeys, KeyLookup};
+use super::jwks::{IssuerKeys, KeyLookup};
 use crate::jose::{Algorithm, Claims, JoseError, Jwk, UnverifiedToken};
 use crate::server::{
     authenticate::TokenAuthenticator,

@@ -6,7 +6,6 @@
 
 mod authenticate;
 mod builder_macros;
-mod cache;
 mod challenge;
 mod claim_checks;
 mod credentials;
@@ -15,11 +14,12 @@ mod fair_slots;
 mod from_fn;
 mod introspection;
 mod issuer_requests;
+mod jwks;
 mod jwt;
-mod keys;
 mod principal_from_claims;
 mod resource_metadata;
 mod static_token;
+mod token_cache;
 mod verified_token;
 
 #[cfg(feature = "proxy")]

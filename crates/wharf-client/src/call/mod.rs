@@ -23,6 +23,7 @@ pub(crate) mod backoff;
 pub(crate) mod builder;
 pub(crate) mod check_output;
 pub(crate) mod events;
+pub(crate) mod find_tool;
 pub(crate) mod input_required;
 pub(crate) mod options;
 pub(crate) mod protocol_violation;

@@ -7,10 +7,7 @@ use wharf_model::{Error, ErrorKind, FailureOrigin, Method, TaskRequest};
 use crate::{
     ClientHandle,
     cache::tool_schemas,
-    call::{
-        backoff,
-        run::{CallRun, find_tool},
-    },
+    call::{backoff, find_tool::find_tool, run::CallRun},
     task::request_mode,
 };
 

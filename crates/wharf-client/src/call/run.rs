@@ -1,14 +1,14 @@
 //! Runs one call to its end, over all its requests: input rounds (`input_required.rs`), retries (`retry.rs`) and tasks.
 
-use std::{future::poll_fn, sync::Arc, time::Duration};
+use std::{future::poll_fn, time::Duration};
 
 use wharf_model::{
     Deadlines, Error, ErrorKind, InputMode, Method, Outcome, Reply, Request, Service, Task,
-    TaskRequest, TaskSupport, ToolInfo, ToolResult,
+    TaskRequest, TaskSupport, ToolResult,
 };
 
 use crate::{
-    ClientHandle, PagedList, TaskHandle,
+    ClientHandle, TaskHandle,
     call::{
         any_method,
         builder::{CallHooks, CallKind, CallResult},
@@ -270,21 +270,6 @@ impl<'a> CallRun<'a> {
         let tool = self.spec.target.as_deref().unwrap_or_default();
         request_mode::support(self.caller, tool).await.is_ok_and(|it| it == TaskSupport::Required)
     }
-}
-
-/// Lists tools, without the cache, until `name` is found. The result is not cached if the list
-/// changes meanwhile.
-pub(crate) async fn find_tool(
-    caller: &ClientHandle,
-    name: &str,
-) -> Result<Option<Arc<ToolInfo>>, Error> {
-    let mut tools = PagedList::<ToolInfo>::new(caller).no_cache();
-    while let Some(tool) = tools.next_item().await.transpose()? {
-        if tool.name == name {
-            return Ok(Some(tool));
-        }
-    }
-    Ok(None)
 }
 
 /// Sends one request: its outcome, and whether the server sent any request meanwhile.

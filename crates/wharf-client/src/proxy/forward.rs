@@ -14,9 +14,10 @@ use crate::{
     ClientHandle,
     call::{
         backoff,
+        find_tool::find_tool,
         protocol_violation::{limit_exceeded, protocol_violation},
         request::{CallSpec, RetryParams},
-        retry, run,
+        retry,
     },
     proxy::{
         known_targets::KnownTargets, progress_tokens, progress_tokens::ProgressTokens,
@@ -225,7 +226,7 @@ impl ProxiedCall {
     ) -> Result<Option<RetryParams>, Error> {
         self.listed = true;
         let repeatable = repeatable.map_err(Error::clone)?;
-        run::find_tool(&self.caller, repeatable.spec.target.as_deref().unwrap_or_default()).await?;
+        find_tool(&self.caller, repeatable.spec.target.as_deref().unwrap_or_default()).await?;
         Ok(repeatable.first.clone())
     }
 }

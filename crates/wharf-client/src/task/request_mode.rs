@@ -12,6 +12,7 @@ use crate::{
     cache::tool_schemas,
     call::{
         builder::CallHooks,
+        find_tool::find_tool,
         request::{CallSpec, RetryParams},
         run,
     },
@@ -67,7 +68,7 @@ pub(crate) async fn support(caller: &ClientHandle, tool: &str) -> Result<TaskSup
     if let Some(known) = caller.server_state().task_support(tool) {
         return Ok(known);
     }
-    let listed = run::find_tool(caller, tool).await?;
+    let listed = find_tool(caller, tool).await?;
     Ok(listed.map_or(TaskSupport::Forbidden, |info| tool_schemas::task_support(&info)))
 }
 

@@ -1,4 +1,4 @@
-//! Call in flight: its events. Its deadlines: `call_clock`.
+//! Call in flight: its events. Its deadlines: `call_timeouts`.
 
 use std::{
     any::Any,
@@ -14,7 +14,7 @@ use crate::{
     BoxFuture, CallOutcome, ClientObservation, ClientRequest, ClientRequestId, Deadlines, Error,
     ErrorKind, FailureOrigin, Message, Method, Notification, Outbox, Outcome, Request,
     ResponseSender, Service, TimeoutKind, Timer, ToolResult,
-    call::call_clock::CallClock,
+    call::call_timeouts::CallTimeouts,
     observe::{active::ObservedCall, drop_payload, panic_text},
 };
 
@@ -42,7 +42,7 @@ pub struct ActiveCall {
     call: Option<BoxFuture<Outcome>>,
     outbox: Outbox,
     outcome: Option<Outcome>,
-    clock: Option<CallClock>,
+    clock: Option<CallTimeouts>,
     /// Upper limit for the duration of any call, whatever its own deadlines.
     limit: Option<Duration>,
     /// Form in which a timeout is reported.
@@ -219,7 +219,7 @@ impl ActiveCall {
         let (deadlines, timer) = (self.outbox.deadlines(), self.outbox.timer().clone());
         let (touched, waiting_for_client) = self.outbox.take_activity();
         let now = timer.now();
-        let clock = self.clock.get_or_insert_with(|| CallClock::new(deadlines, now));
+        let clock = self.clock.get_or_insert_with(|| CallTimeouts::new(deadlines, now));
         clock.update(deadlines, touched, waiting_for_client, now);
         loop {
             if clock.alarm.as_mut().is_some_and(|alarm| alarm.as_mut().poll(cx).is_pending()) {

@@ -1,7 +1,7 @@
 //! Calls: method, request, notifications, client requests and outcome.
 
 pub(crate) mod active_call;
-pub(crate) mod call_clock;
+pub(crate) mod call_timeouts;
 pub(crate) mod client_request;
 pub(crate) mod extensions;
 pub(crate) mod forwarded_call;

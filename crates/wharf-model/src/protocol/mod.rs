@@ -1,6 +1,6 @@
 //! Types of the Model Context Protocol: tools, resources, prompts, content, capabilities.
 
-pub(crate) mod cache;
+pub(crate) mod cache_hints;
 pub(crate) mod capability;
 pub(crate) mod completion;
 pub(crate) mod content;

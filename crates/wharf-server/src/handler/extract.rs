@@ -105,19 +105,6 @@ pub(crate) enum CallInput<'a> {
     Params(&'a str),
 }
 
-impl CallInput<'_> {
-    /// Returns the kind of the error for invalid arguments.
-    pub(crate) fn invalid(self) -> ErrorKind {
-        match self {
-            CallInput::Json => ErrorKind::InvalidToolArguments,
-            CallInput::Prompt(_) => ErrorKind::InvalidPromptArguments,
-            CallInput::Resource(..) | CallInput::Completion(_) | CallInput::Params(_) => {
-                ErrorKind::InvalidParams
-            }
-        }
-    }
-}
-
 impl<'a> Incoming<'a> {
     pub(crate) fn new(
         request: Request,
@@ -159,36 +146,6 @@ impl<'a> Incoming<'a> {
         self.ctx.get_or_init(|| Ctx::new(self.outbox.clone(), self.server.clone())).clone()
     }
 
-    /// Extracts a handler's parameters, and validates its arguments against their schema.
-    pub(crate) fn read<A: Extract>(&self) -> Result<A, Error> {
-        let parameters = A::extract(self).map_err(|error| self.explain(error))?;
-        let Some(validator) = self.validator else { return Ok(parameters) };
-        let checked = match self.input {
-            CallInput::Json => validator.check_json(self.request.arguments(), self.max_values()),
-            CallInput::Prompt(pairs) | CallInput::Resource(pairs, _) => {
-                validator.check_strings(pairs)
-            }
-            CallInput::Params(json) => validator.check_json(json, self.max_values()),
-            CallInput::Completion(_) => Ok(()),
-        };
-        checked.map(|()| parameters).map_err(|problems| self.invalid(&problems))
-    }
-
-    /// Adds details to the error for arguments that could not be deserialized: serde does not name
-    /// the fields.
-    fn explain(&self, error: Error) -> Error {
-        let json = match self.input {
-            CallInput::Json if error.kind.is_invalid_tool_arguments() => self.request.arguments(),
-            CallInput::Params(json) if error.kind == ErrorKind::InvalidParams => json,
-            _ => return error,
-        };
-        let Some(validator) = self.validator else { return error };
-        match validator.explain_json(json, self.max_values()) {
-            Some(problems) => self.invalid(&problems),
-            None => self.invalid(&format!("- {}", error.message)),
-        }
-    }
-
     /// Logs a mistake in the configuration of the server. The client receives only an internal
     /// error.
     pub(crate) fn configuration_error(&self, problem: impl fmt::Display) -> Error {
@@ -210,14 +167,6 @@ impl<'a> Incoming<'a> {
     /// Maximum number of values in an argument tree.
     pub(crate) fn max_values(&self) -> usize {
         self.server.limits.argument_values
-    }
-
-    fn invalid(&self, problems: &str) -> Error {
-        let (target, kind) = (self.request.target(), self.input.invalid());
-        let signature = self.validator.map(SchemaValidator::signature).unwrap_or_default();
-        Error::new(kind).with_message(format!(
-            "Invalid arguments for `{target}`:\n{problems}\nIt takes: {signature}"
-        ))
     }
 
     /// Ends extraction: moves the request into the context, if a parameter created one.

@@ -14,6 +14,7 @@ pub(crate) mod request_state;
 pub(crate) mod string_args;
 pub(crate) mod suspend;
 pub(crate) mod tool_error;
+mod validate_arguments;
 
 use std::{future::Future, marker::PhantomData, sync::Arc};
 

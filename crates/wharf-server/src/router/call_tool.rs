@@ -1,4 +1,5 @@
-//! `tools/call`: finds the tool, checks scopes, arguments and headers, and calls its handler.
+//! `tools/call`: finds the tool, checks scopes and headers, and calls its handler. The arguments are checked in
+//! `wharf-server/src/handler/validate_arguments.rs`.
 //!
 //! Which errors become tool results with `isError` depends on the revision: `wharf-wire/src/server/tool_result_or_error.rs`.
 

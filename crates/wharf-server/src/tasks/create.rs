@@ -15,11 +15,12 @@ use crate::{
     router::{catalog::CatalogEntry, state::ServerState},
     tasks::{
         cancel_undelivered::CancelUndelivered,
-        notify, run,
+        run,
         run::{RunResources, state::TaskRun},
         scheduler::{RunSlot, TaskScheduler},
         storage,
         storage::{owner::owner_of, record::TaskRecord, stored_types::SavedCall},
+        task_view,
     },
 };
 
@@ -67,7 +68,7 @@ pub(crate) async fn create_task(
         None => (None, insert(server, &mut record, timer).await?),
     };
     reservation.commit();
-    let task = notify::task(server, &record);
+    let task = task_view::task(server, &record);
     scheduler.task_store.report(&task.id, &tool.info.name, TaskChange::Created);
     match resources {
         // If no thread can be started here, its lease expires and it is claimed again.

@@ -12,12 +12,13 @@ use crate::router::Router;
 use crate::{
     router::call_tool,
     tasks::{
-        create, methods, notify,
+        create, methods,
         runtime::TASK_RUNTIME,
         storage::{
             UpdateResult,
             record::{ChangeRejection, TaskEnd, TaskRecord},
         },
+        task_view,
     },
 };
 
@@ -87,7 +88,7 @@ impl SpawnedTask {
     /// # Errors
     /// If it has expired, or the store cannot be reached.
     pub async fn get(&self) -> Result<Task, Error> {
-        Ok(notify::task(&self.router.server, &self.load().await?))
+        Ok(task_view::task(&self.router.server, &self.load().await?))
     }
 
     /// Waits for the end of the task, whichever process runs it.
@@ -122,7 +123,7 @@ impl SpawnedTask {
         };
         tasks.drop_run(&self.id);
         tasks.task_store.publish_changed(&self.id).await;
-        Ok(notify::task(&self.router.server, &record).status())
+        Ok(task_view::task(&self.router.server, &record).status())
     }
 
     async fn load(&self) -> Result<TaskRecord, Error> {

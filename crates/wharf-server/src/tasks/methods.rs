@@ -25,7 +25,6 @@ use crate::{
     },
     tasks::{
         create::STORE_FULL_RETRY_AFTER,
-        notify,
         scheduler::TaskWatch,
         storage,
         storage::{
@@ -34,6 +33,7 @@ use crate::{
             record::{ChangeRejection, ClientResponse, RecordChanged, TaskEnd, TaskRecord},
             stored_types::SavedError,
         },
+        task_view,
     },
 };
 
@@ -129,7 +129,7 @@ fn store_error(error: Error) -> Error {
 
 async fn get(server: &ServerState, request: &Request) -> Result<Outcome, Error> {
     let record = load(server, request).await?;
-    Ok(Reply::Task(Box::new(notify::task(server, &record))).into())
+    Ok(Reply::Task(Box::new(task_view::task(server, &record))).into())
 }
 
 async fn update(
@@ -200,7 +200,7 @@ async fn cancel(
     // confirmation of the store.
     server.tasks.scheduler().drop_run(&id);
     task_store.publish_changed(&id).await;
-    let task = Box::new(notify::task(server, &record));
+    let task = Box::new(task_view::task(server, &record));
     // The revision decides whether a late cancellation is an error: `Codec::task_cancelled` in `wharf-wire`.
     Ok(Reply::TaskCancelled { task, too_late }.into())
 }
@@ -235,7 +235,7 @@ async fn list(server: &ServerState, request: &Request) -> Result<Outcome, Error>
     let last = records.last().filter(|_| more);
     let next = last.map(|record| server.seal.seal(&context, record.id.as_bytes()));
     let seen = records.iter().filter(|record| may_see(server, request, record).is_ok());
-    let tasks = seen.map(|record| notify::task(server, record)).collect();
+    let tasks = seen.map(|record| task_view::task(server, record)).collect();
     Ok(Reply::TaskList { tasks, next }.into())
 }
 
@@ -375,7 +375,7 @@ pub(super) fn send_status(
     record: &TaskRecord,
     subscription: &ActiveSubscription,
 ) {
-    let task = notify::task(server, record);
+    let task = task_view::task(server, record);
     if task.status() != TaskStatus::Working {
         subscription.notify(&Notification::Task(Box::new(task)));
     }

@@ -20,6 +20,7 @@ pub(crate) mod runtime;
 pub(crate) mod scheduler;
 pub(crate) mod storage;
 pub(crate) mod subscription;
+pub(crate) mod task_view;
 mod ttl;
 mod wakeup;
 

@@ -1,10 +1,13 @@
 //! Notifies subscribers of task changes.
 
-use wharf_model::{Notification, Principal, Task};
+use wharf_model::{Notification, Principal};
 
 use crate::{
     router::{catalog::ListedItem, state::ServerState},
-    tasks::storage::{owner::is_owner, record::TaskRecord},
+    tasks::{
+        storage::{owner::is_owner, record::TaskRecord},
+        task_view,
+    },
 };
 
 /// Hash of an id for the log. The id would give access to the task.
@@ -46,12 +49,9 @@ fn task_notifications(
     server: &ServerState,
     record: &TaskRecord,
 ) -> impl Iterator<Item = Notification> {
-    progress(record).into_iter().chain([Notification::Task(Box::new(task(server, record)))])
-}
-
-/// The task as its owner sees it.
-pub(crate) fn task(server: &ServerState, record: &TaskRecord) -> Task {
-    record.task(crate::tasks::options::millis(server.tasks.options.poll_interval).max(1))
+    progress(record)
+        .into_iter()
+        .chain([Notification::Task(Box::new(task_view::task(server, record)))])
 }
 
 fn progress(record: &TaskRecord) -> Option<Notification> {

@@ -17,11 +17,11 @@ use crate::{
     router::{catalog::CatalogEntry, state::ServerState},
     tasks::{
         create::{ByteReservation, insert_claimed, new_record},
-        notify,
         promotion_state::TaskPromotion,
         run,
         run::{RunResources, ToolCall},
         storage::{owner::owner_of, stored_types::SavedCall},
+        task_view,
     },
 };
 
@@ -190,6 +190,6 @@ impl PromotableCall {
         }
         scheduler.task_store.report(&record.id, &self.tool.info.name, TaskChange::Created);
         unclaimed.disarm();
-        Ok((notify::task(&self.server, &record), resources))
+        Ok((task_view::task(&self.server, &record), resources))
     }
 }

@@ -3,6 +3,7 @@
 
 mod build;
 mod cluster;
+mod concurrency_and_middleware;
 mod context;
 mod context_blocking;
 mod context_progress;
@@ -12,9 +13,8 @@ mod execution;
 mod fairness;
 mod hostile_input;
 mod json_value_limit;
-mod limits;
 mod listen;
-mod lists;
+mod pagination;
 mod param_headers;
 mod primitives;
 mod resource_templates;

@@ -4,14 +4,14 @@
 //! Stream transports (a child process, a socket, a WebSocket, any pair of streams) share one
 //! implementation; they differ in how a connection is opened.
 
-mod backoff;
+mod connect_deadline;
 mod handshake;
 #[cfg(feature = "http")]
 mod http;
 mod limits;
 mod options;
-mod pausable_deadline;
 mod pending;
+mod reconnect_backoff;
 mod revision_cache;
 mod stream;
 mod subscription;
@@ -31,9 +31,9 @@ use wharf_model::{Error, ErrorKind, FailureOrigin};
 #[cfg(feature = "http")]
 pub use self::http::connect_http;
 pub use self::{
+    connect_deadline::{Deadline, DeadlinePause},
     limits::ClientLimits,
     options::ClientTransportOptions,
-    pausable_deadline::{Deadline, DeadlinePause},
     trace::{Trace, TraceEvent},
     unsolicited_requests::UnsolicitedRequestHandler,
 };

@@ -23,9 +23,9 @@ use wharf_model::{
 use wharf_wire::{CallId, ClientCodec};
 
 use crate::client::{
-    backoff::delay,
     opening_failed,
     pending::{PendingKind, PendingReply, PendingRequests},
+    reconnect_backoff::delay,
 };
 
 /// Maximum number of failed attempts in a row.

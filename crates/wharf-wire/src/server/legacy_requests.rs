@@ -6,10 +6,10 @@
 use std::sync::Arc;
 
 use bytestring::ByteString;
-use wharf_model::{Error, ErrorKind, InputMode, Method, Peer, TaskRequest};
+use wharf_model::{Error, InputMode, Method, Peer, TaskRequest};
 
 use crate::{
-    Received, Revision, ServerProtocol,
+    Received, ServerProtocol,
     json::field_spans::MessageField,
     server::{
         client_info_cache::read_client_info,
@@ -37,8 +37,7 @@ impl LegacyContext<'_> {
     ) -> Result<Received, Error> {
         match kind {
             RequestKind::Initialize | RequestKind::Ping => {}
-            _ if matches!(self, LegacyContext::Session(None)) => return Err(not_initialized(wire)),
-            _ => {}
+            _ => self.require_session(wire)?,
         }
         match kind {
             RequestKind::Initialize => self.initialize(wire, message),
@@ -204,18 +203,4 @@ impl Message {
         let body = ByteString::from([before, "{}", after].concat());
         *self = Message::of(body, u32::MAX);
     }
-}
-
-/// Error for a request before the handshake.
-fn not_initialized(wire: &ServerProtocol) -> Error {
-    let (legacy, modern) = (Revision::NEWEST_LEGACY, Revision::NEWEST);
-    let what = match wire.supports(modern) {
-        false => "send `initialize` first".to_owned(),
-        true => format!(
-            "send `initialize` first ({legacy} and older), or put \
-             `io.modelcontextprotocol/protocolVersion` and \
-             `io.modelcontextprotocol/clientCapabilities` into the request's `_meta` ({modern})"
-        ),
-    };
-    Error::new(ErrorKind::NotInitialized).with_message(format!("Not initialized: {what}"))
 }

@@ -1,11 +1,12 @@
-//! Legacy session: the state after `initialize`, and the notifications that change it. Its requests: `legacy_requests`.
+//! Legacy session: the state after `initialize`, the refusal of requests before it, and the notifications that change
+//! the state. Its requests: `legacy_requests`.
 
 use std::sync::Arc;
 
 use bytestring::ByteString;
 use wharf_model::{
-    ChangeVersion, InputMode, LiveSubscriptionFilter, LogLevel, Method, Parts, Peer, Request,
-    SubscriptionFilter, TaskRequest,
+    ChangeVersion, Error, ErrorKind, InputMode, LiveSubscriptionFilter, LogLevel, Method, Parts,
+    Peer, Request, SubscriptionFilter, TaskRequest,
 };
 
 use crate::{
@@ -68,6 +69,14 @@ impl LegacyContext<'_> {
         match self {
             LegacyContext::Session(session) => session.as_ref().map(|session| session.revision),
             LegacyContext::Stateless(in_header) => *in_header,
+        }
+    }
+
+    /// Refuses a request on a connection whose client has not sent `initialize`.
+    pub(crate) fn require_session(&self, wire: &ServerProtocol) -> Result<(), Error> {
+        match self {
+            LegacyContext::Session(None) => Err(not_initialized(wire)),
+            _ => Ok(()),
         }
     }
 
@@ -174,4 +183,18 @@ fn unrestricted_filter() -> SubscriptionFilter {
         resources: true,
         ..SubscriptionFilter::default()
     }
+}
+
+/// Error for a request before the handshake.
+fn not_initialized(wire: &ServerProtocol) -> Error {
+    let (legacy, modern) = (Revision::NEWEST_LEGACY, Revision::NEWEST);
+    let what = match wire.supports(modern) {
+        false => "send `initialize` first".to_owned(),
+        true => format!(
+            "send `initialize` first ({legacy} and older), or put \
+             `io.modelcontextprotocol/protocolVersion` and \
+             `io.modelcontextprotocol/clientCapabilities` into the request's `_meta` ({modern})"
+        ),
+    };
+    Error::new(ErrorKind::NotInitialized).with_message(format!("Not initialized: {what}"))
 }

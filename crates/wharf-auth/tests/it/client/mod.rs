@@ -8,5 +8,5 @@ mod grants_without_user;
 mod hostile;
 mod issuers;
 mod renewal_and_logout;
-mod resources;
+mod resource_metadata;
 mod stored_metadata;

@@ -1,8 +1,8 @@
 //! Token verification of servers: valid tokens, and the reason of each rejection.
 
 mod dpop;
-mod functions;
 mod introspection;
+mod jwks;
 mod jwt;
-mod keys;
-mod metadata;
+mod resource_metadata;
+mod static_tokens_and_functions;

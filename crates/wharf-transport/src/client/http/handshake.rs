@@ -1,5 +1,5 @@
 //! Handshake over HTTP: negotiates the revision and detects the mode (stateless, session,
-//! HTTP+SSE).
+//! HTTP+SSE). What each HTTP status leads to: `wharf-wire/src/client/negotiation/http_fallback.rs`.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,7 +16,7 @@ use wharf_wire::{
 use crate::client::http::{
     auth,
     auth::AuthWait,
-    error::{ErrorResponse, is_inconclusive},
+    error_response::{ErrorResponse, is_inconclusive},
     response::{MediaKind, ServerResponse, SseStream, printable_excerpt},
     send::{HttpSender, MAX_REDIRECTS},
     server_url::ServerUrl,

@@ -10,7 +10,7 @@ mod cancel_on_drop;
 mod connection;
 mod connector;
 mod control_requests;
-pub(super) mod error;
+pub(super) mod error_response;
 mod handshake;
 mod reopen_session;
 mod response;

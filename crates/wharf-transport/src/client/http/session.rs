@@ -17,7 +17,7 @@ use wharf_wire::{CallId, ClientCodec, sse::ServerEvent};
 
 use crate::client::http::{
     auth::AuthWait,
-    error::ErrorResponse,
+    error_response::ErrorResponse,
     response::{MediaKind, ServerResponse},
     send::HttpSender,
     server_url::ServerUrl,

@@ -21,9 +21,9 @@ use crate::client::http::{
 use crate::{
     Shutdown,
     client::{
-        backoff::{ReconnectBackoff, RetryTiming},
         closed_error, no_connection,
         pending::{PendingReply, PendingRequests},
+        reconnect_backoff::{ReconnectBackoff, RetryTiming},
         subscription::{SubscriptionTransport, listen},
     },
 };

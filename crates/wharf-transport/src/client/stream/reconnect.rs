@@ -5,16 +5,16 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::sleep_until;
 use wharf_model::{Error, ErrorKind, FailureOrigin};
 
+use crate::client::{closed_error, opening_failed};
 use crate::client::{
-    backoff::RetryTiming,
     handshake::{HandshakeResult, open},
+    reconnect_backoff::RetryTiming,
     stream::{
         connection::StreamConnection,
         connector::Connector,
         transport::{StreamTransportState, lock},
     },
 };
-use crate::client::{closed_error, opening_failed};
 
 impl<D: Connector> StreamTransportState<D> {
     /// The current connection, or a new one. Opening it continues if this future is dropped, and

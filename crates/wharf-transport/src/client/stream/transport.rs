@@ -15,8 +15,8 @@ use crate::Shutdown;
 use crate::client::no_connection;
 use crate::client::{
     ClientTransportOptions,
-    backoff::ReconnectBackoff,
     pending::{PendingReply, PendingRequests},
+    reconnect_backoff::ReconnectBackoff,
     stream::{connection::StreamConnection, connector::Connector},
     subscription::{SubscriptionTransport, listen},
 };

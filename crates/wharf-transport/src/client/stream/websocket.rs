@@ -26,7 +26,7 @@ use wharf_wire::Line;
 use crate::client::stream::socket::unreachable_because;
 use crate::client::{
     ClientTransportOptions,
-    http::{auth, error::by_status_error, server_url::ServerUrl},
+    http::{auth, error_response::by_status_error, server_url::ServerUrl},
     not_connected,
     stream::{
         connection::too_long,

@@ -2,6 +2,7 @@
 
 pub(crate) mod classify_reply;
 pub(crate) mod error;
+mod http_fallback;
 pub(crate) mod state_machine;
 
 use wharf_model::{Discovery, Error, Implementation};

@@ -36,17 +36,17 @@ const DISCOVER: &str = "server/discover";
 /// ```
 #[derive(Debug)]
 pub struct Negotiation {
-    client: Arc<ClientIdentity>,
-    transport: TransportKind,
+    pub(super) client: Arc<ClientIdentity>,
+    pub(super) transport: TransportKind,
     allowed: AllowedRevisions,
     remembered: Option<Revision>,
     /// Number of messages written, from which ids are derived.
     messages_sent: u64,
-    timeout: NegotiationTimeout,
+    pub(super) timeout: NegotiationTimeout,
     /// `server/discover` request in flight.
-    probe: Option<PendingRequest>,
+    pub(super) probe: Option<PendingRequest>,
     /// `initialize` request in flight.
-    handshake: Option<PendingRequest>,
+    pub(super) handshake: Option<PendingRequest>,
     /// Set once `server/discover` was sent.
     probed: bool,
     /// Set once the server identified itself as modern.
@@ -65,9 +65,9 @@ pub struct Negotiation {
 
 /// Request in flight.
 #[derive(Clone, Debug)]
-struct PendingRequest {
-    id: CallId,
-    revision: Revision,
+pub(super) struct PendingRequest {
+    pub(super) id: CallId,
+    pub(super) revision: Revision,
 }
 
 impl Negotiation {
@@ -200,51 +200,8 @@ impl Negotiation {
         NegotiationStep::Wait(self.timeout)
     }
 
-    fn http(&mut self, status: u16, body: &[u8]) -> NegotiationStep {
-        let (sent, probing) = match (self.probe.take(), self.handshake.take()) {
-            (Some(sent), _) => (sent, true),
-            (None, Some(sent)) => (sent, false),
-            (None, None) => return NegotiationStep::Wait(self.timeout),
-        };
-        let codec = ClientCodec::new(sent.revision, self.client.clone());
-        let reply = classify_reply::reply_in(body, &sent.id, &codec);
-        if !matches!(status, 200..=299 | 400..=499) || matches!(status, 401 | 403 | 429) {
-            return NegotiationStep::Fail(error::inconclusive_status(
-                status,
-                reply.and_then(Result::err),
-            ));
-        }
-        match reply {
-            // Some servers that do not accept POST reply with a JSON-RPC error.
-            Some(Err(_))
-                if !probing
-                    && self.transport == TransportKind::Http
-                    && matches!(status, 404 | 405) =>
-            {
-                self.initialize_failed(NegotiationStep::TryEvents)
-            }
-            Some(reply) => {
-                let result = reply.as_deref();
-                match probing {
-                    true => self.discovered(&sent, result),
-                    false => self.initialized(&sent, result),
-                }
-            }
-            None if self.transport == TransportKind::Lines && status < 300 => {
-                // With HTTP+SSE the reply arrives on the stream.
-                self.handshake = Some(sent);
-                NegotiationStep::Wait(self.timeout)
-            }
-            None if probing => self.not_modern(&format!("HTTP status {status}")),
-            None if self.transport == TransportKind::Http && matches!(status, 400 | 404 | 405) => {
-                self.initialize_failed(NegotiationStep::TryEvents)
-            }
-            None => self.initialize_failed(NegotiationStep::Fail(error::no_reply(status))),
-        }
-    }
-
     /// Handles the reply to `server/discover`.
-    fn discovered(
+    pub(super) fn discovered(
         &mut self,
         sent: &PendingRequest,
         result: Result<&str, &Error>,
@@ -324,7 +281,7 @@ impl Negotiation {
     }
 
     /// Handles a reply to `server/discover` that is not that of a modern server.
-    fn not_modern(&mut self, answer: &str) -> NegotiationStep {
+    pub(super) fn not_modern(&mut self, answer: &str) -> NegotiationStep {
         if !self.may_be_legacy() {
             return NegotiationStep::Fail(error::not_modern(
                 self.newest_modern().unwrap_or(Revision::NEWEST),
@@ -339,7 +296,7 @@ impl Negotiation {
     }
 
     /// Handles the reply to `initialize`.
-    fn initialized(
+    pub(super) fn initialized(
         &mut self,
         sent: &PendingRequest,
         result: Result<&str, &Error>,
@@ -400,7 +357,7 @@ impl Negotiation {
     }
 
     /// Handles a failed `initialize`: takes `step`, unless the server turns out to be modern.
-    fn initialize_failed(&mut self, step: NegotiationStep) -> NegotiationStep {
+    pub(super) fn initialize_failed(&mut self, step: NegotiationStep) -> NegotiationStep {
         if self.probe.is_some() {
             self.fallback = Some(step);
             return self.wait_for_handshake();

@@ -4,11 +4,11 @@ mod arbitrary_input;
 mod decode;
 mod encode;
 mod errors;
-mod events;
 mod headers;
 mod responses;
 mod results;
 mod revisions;
+mod sse_parser;
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! Token store in a file that only its owner can read, encrypted with a key in the system's keychain if
 //! there is one.
 
-mod encryption;
+mod encryption_key;
 #[cfg(test)]
 pub(crate) mod tests;
 

@@ -12,12 +12,12 @@ use std::{
 
 use foldhash::fast::RandomState;
 use tokio::time::{Instant, timeout};
-use wharf_model::{
-    Caller, ObservedEvent, ObservedTransport, Principal, RequestExtensions, SessionEnd,
-};
+use wharf_model::{Caller, Principal, RequestExtensions};
 use wharf_wire::Connection;
 
-use crate::server::http::session::{SessionKind, event_log::EventLog, replay_budget::ReplayBudget};
+use crate::server::http::session::{
+    event_log::EventLog, kinds::SessionKind, replay_budget::ReplayBudget,
+};
 use crate::{
     ServerContext, Shutdown,
     server::{http::HttpLimits, jsonl::in_flight::InFlight, limits::fair_eviction::SlotUse},
@@ -81,8 +81,8 @@ pub(crate) struct Session {
     /// Time at which the last guard was dropped.
     last_used: AtomicU64,
     /// Time at which the session began in this process, if observers know of it; zero otherwise.
-    started: AtomicU64,
-    ended: AtomicBool,
+    pub(super) started: AtomicU64,
+    pub(super) ended: AtomicBool,
     /// True once the client has sent a request with the session id, which ends the handshake. Only the session
     /// table sets it.
     established: AtomicBool,
@@ -97,15 +97,15 @@ struct ActiveState {
 
 /// Streams of a session.
 #[derive(Default)]
-struct SessionStreams {
+pub(super) struct SessionStreams {
     /// The session's stream, created with the first message for it or its first reader.
-    session_stream: Option<Arc<EventLog>>,
+    pub(super) session_stream: Option<Arc<EventLog>>,
     /// Set while the session's subscription is being started.
     listen_starting: Option<Shutdown>,
-    ended: bool,
+    pub(super) ended: bool,
     /// Number of the newest call stream, and the call streams by number.
     newest: u64,
-    call_streams: HashMap<u64, Arc<EventLog>, RandomState>,
+    pub(super) call_streams: HashMap<u64, Arc<EventLog>, RandomState>,
     /// Call streams that have ended, oldest first.
     ended_streams: VecDeque<u64>,
 }
@@ -197,56 +197,6 @@ impl Session {
 
     pub(crate) fn is_ended(&self) -> bool {
         self.ended.load(Ordering::Acquire)
-    }
-
-    /// Reports the start of the session to observers. It is in the table.
-    pub(super) fn report_start(&self) {
-        let (transport, client) = (ObservedTransport::Http, None);
-        self.started.store(self.common.now().max(1), Ordering::Release);
-        let observers = self.common.context.service.observers();
-        observers.emit(|| ObservedEvent::SessionStarted { transport, client });
-    }
-
-    fn report_end(&self, error: Option<&'static str>) {
-        let started = self.started.swap(0, Ordering::AcqRel);
-        if started == 0 {
-            return;
-        }
-        self.common.context.service.observers().emit(|| {
-            let elapsed = Duration::from_millis(self.common.now().saturating_sub(started));
-            let end = SessionEnd::new(ObservedTransport::Http, elapsed)
-                .protocol_version(self.connection().protocol_version());
-            ObservedEvent::SessionEnded(error.map_or(end, |error| end.error(error)))
-        });
-    }
-
-    /// Ends the session because of this error, which observers receive.
-    pub(crate) fn end_for(&self, error: &'static str) {
-        self.report_end(Some(error));
-        self.end();
-    }
-
-    /// Ends the session, its calls and its streams. A second end does nothing.
-    pub(crate) fn end(&self) {
-        self.report_end(None);
-        if self.ended.swap(true, Ordering::AcqRel) {
-            return;
-        }
-        let mut streams = self.streams();
-        streams.ended = true;
-        let session_stream = streams.session_stream.take();
-        let call_streams = std::mem::take(&mut streams.call_streams);
-        drop(streams);
-        // Before the calls are aborted, because they would send cancellations of their client requests.
-        session_stream.iter().chain(call_streams.values()).for_each(|log| log.close());
-        self.calls().abort_all();
-        self.kind.on_end();
-    }
-
-    /// Ends the session's stream and its client requests on shutdown: neither ends by itself.
-    pub(crate) fn shut_down(&self) {
-        self.session_stream().end(None);
-        self.calls().close();
     }
 
     /// Returns the calls in flight, if there was ever one.
@@ -367,7 +317,7 @@ impl Session {
             .for_each(|writer| writer.delete_stored());
     }
 
-    fn streams(&self) -> MutexGuard<'_, SessionStreams> {
+    pub(super) fn streams(&self) -> MutexGuard<'_, SessionStreams> {
         lock(&self.active().streams)
     }
 

@@ -7,12 +7,12 @@ use wharf_model::{Caller, Error, Outcome, RequestExtensions};
 use wharf_wire::{Connection, HeaderField};
 
 use crate::server::http::session::{
-    SessionKind, Sessions, StoredSession,
     call::{ReplyCollector, StartedCall},
     cluster::event_writer::EventWriter,
     event_log::ReplyStatus,
+    initialize::{StoredSession, open},
+    kinds::{SessionKind, Sessions},
     live_session::{Session, SessionContext, SessionGuard},
-    open,
     post::{self, PostContext},
     refusals::{
         find_error_response, listen_refused, not_found, required_session_id, too_many_sessions,

@@ -14,9 +14,9 @@ use wharf_model::{ChangeVersion, Error, Record, RequestExtensions, Service};
 use wharf_wire::{Connection, McpHeaders, Received, sse};
 
 use crate::server::http::session::{
-    SessionKind,
     cluster::event_writer::EventWriter,
     id::random_number,
+    kinds::SessionKind,
     live_session::{SESSION_STREAM, Session, SessionGuard},
 };
 use crate::server::http::{

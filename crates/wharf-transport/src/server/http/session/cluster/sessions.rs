@@ -13,13 +13,14 @@ use wharf_model::{Caller, Error, Record, RefusalReason, RequestExtensions};
 use wharf_wire::{Connection, HeaderField};
 
 use crate::server::http::session::{
-    Sessions, StoredSession,
     cluster::{
         record::{EXPIRY_SLACK, SessionRecord, SessionStoreError},
         stored_stream_reader::StoredStreamReader,
     },
+    initialize::{StoredSession, open},
+    kinds::Sessions,
     live_session::{self, SESSION_STREAM, Session, SessionContext, SessionGuard},
-    open, post,
+    post,
     post::PostContext,
     refusals::{
         find_error_response, not_found, required_session_id, too_many_sessions, unknown_event,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::{BoxFuture, Deadlines};
 
 /// Clock of a call in flight.
-pub(crate) struct CallClock {
+pub(crate) struct CallTimeouts {
     deadlines: Deadlines,
     created: Instant,
     /// Start of the time that counts.
@@ -17,10 +17,10 @@ pub(crate) struct CallClock {
     pub(crate) alarm: Option<BoxFuture<()>>,
 }
 
-impl CallClock {
+impl CallTimeouts {
     pub(crate) fn new(deadlines: Deadlines, now: Instant) -> Self {
         let (created, started, last_activity) = (now, now, now);
-        CallClock {
+        CallTimeouts {
             deadlines,
             created,
             started,

@@ -1,4 +1,5 @@
-//! [`Deadline`]: a timeout that can be paused while the user is asked.
+//! [`Deadline`] of connecting or of a whole command, paused while the user is asked. That of a call:
+//! `wharf-model/src/call/call_timeouts.rs`.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},

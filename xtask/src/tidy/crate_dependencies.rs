@@ -43,7 +43,7 @@ pub(super) fn check(repository: &Repository) -> Vec<String> {
 
 fn problems_of(name: &str, manifest: &TextFile) -> Vec<String> {
     let Some((_, allowed)) = DEPENDENCIES.iter().find(|row| row.0 == name) else {
-        return vec![format!("{name} has no row in xtask/src/tidy/manifests.rs")];
+        return vec![format!("{name} has no row in xtask/src/tidy/crate_dependencies.rs")];
     };
     let found = dependencies(&manifest.text);
     let extra = found.filter(|it| it.starts_with("wharf") && !allowed.contains(it));

@@ -1,0 +1,44 @@
+//! Exit status of the program, and that of each kind of error.
+
+use wharf::ErrorKind;
+
+/// Exit codes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ExitStatus {
+    /// Invalid command line, or invalid file named on it.
+    Usage = 1,
+    /// The server requires authorization or denies access.
+    Authorization = 3,
+    /// The server could not be reached.
+    Unreachable = 4,
+    /// The server returned an error.
+    Tool = 5,
+    /// Interrupted by Ctrl-C (SIGINT).
+    Interrupted = 130,
+    /// Terminated by the system or another program (SIGTERM).
+    Terminated = 143,
+    /// The reader closed stdout: the code that a shell reports for SIGPIPE.
+    StdoutClosed = 141,
+}
+
+/// Returns the exit status for this kind of error.
+pub(crate) fn exit(kind: ErrorKind) -> ExitStatus {
+    use ErrorKind as K;
+    match kind {
+        K::Unauthenticated
+        | K::Forbidden
+        | K::InsufficientScope
+        | K::AuthenticationFailed
+        | K::AuthorizationFailed
+        | K::InvalidCredentials
+        | K::AccessDenied => ExitStatus::Authorization,
+        K::TransportError
+        | K::ConnectionClosed
+        | K::RequestTimeout
+        | K::Overloaded
+        | K::RateLimited
+        | K::TemporarilyUnavailable
+        | K::UnsupportedProtocolVersion => ExitStatus::Unreachable,
+        _ => ExitStatus::Tool,
+    }
+}
