@@ -6,7 +6,7 @@ use std::process::ExitStatus;
 
 use serde_json::Value;
 
-use super::expected_failures::may_fail;
+use super::expected_failures;
 use super::suite::SuiteSide;
 use crate::files::read;
 
@@ -87,12 +87,7 @@ impl Scenario {
     pub(crate) fn verdict(&self) -> ScenarioVerdict {
         let [_, failed, warnings, skipped] = self.counts;
         let passed = self.has_own_success && failed == 0 && warnings == 0;
-        match (passed, may_fail(&self.name)) {
-            (true, true) if skipped > 0 => ScenarioVerdict::Expected,
-            (true, _) => ScenarioVerdict::Passed,
-            (false, true) => ScenarioVerdict::Expected,
-            (false, false) => ScenarioVerdict::Failed,
-        }
+        expected_failures::verdict(&self.name, passed, skipped > 0)
     }
 }
 

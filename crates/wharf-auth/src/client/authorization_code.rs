@@ -7,13 +7,9 @@ use url::Url;
 use wharf_model::{Error, excerpt};
 
 use crate::client::{
-    AuthorizationRequest, Login, UserAgent, failed,
-    flow::AuthorizationFlow,
-    redirect_params::validated_code,
-    resource_metadata::display_url,
-    scope,
-    server_url::is_loopback,
-    token_endpoint::{TokenError, TokenResponse},
+    AuthorizationRequest, Login, UserAgent, failed, flow::AuthorizationFlow,
+    redirect_params::validated_code, resource_metadata::display_url, scope,
+    server_url::is_loopback, token_endpoint::TokenError, token_response::TokenResponse,
 };
 use crate::jose::{b64, random_token, sha256};
 

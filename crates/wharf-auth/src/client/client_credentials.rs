@@ -7,8 +7,8 @@ use wharf_model::{BoxFuture, Error, excerpt};
 use crate::client::{
     failed,
     flow::AuthorizationFlow,
-    token_endpoint::TokenResponse,
     token_endpoint::{ClientAuthMethod, ClientIdentity, FormFields, OAuthEndpoint, TokenError},
+    token_response::TokenResponse,
 };
 
 const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";

@@ -12,7 +12,8 @@ use super::{
 use crate::client::{
     config::{AuthConfig, GrantType},
     dpop::DpopProver,
-    token_endpoint::{BindingPolicy, FormFields, OAuthEndpoint, TokenError},
+    token_endpoint::{FormFields, OAuthEndpoint, TokenError},
+    token_response::BindingPolicy,
 };
 use crate::fetch::Fetch;
 

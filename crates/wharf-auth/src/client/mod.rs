@@ -21,6 +21,7 @@ mod scope;
 mod server_url;
 mod token_endpoint;
 mod token_manager;
+mod token_response;
 mod token_store;
 mod user_agent;
 

@@ -15,7 +15,8 @@ use crate::client::{
     flow::AuthorizationFlow,
     now,
     server_url::is_loopback,
-    token_endpoint::{ClientIdentity, error_from, exceeds_limit, lenient_seconds},
+    token_endpoint::{ClientIdentity, error_from, exceeds_limit},
+    token_response::lenient_seconds,
 };
 use crate::fetch::Fetch;
 

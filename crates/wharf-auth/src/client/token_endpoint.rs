@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header::AUTHORIZATION};
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use serde_json::json;
 use url::form_urlencoded::byte_serialize;
 use wharf_model::{Error, ErrorKind, excerpt};
 
 use crate::client::{
-    Tokens, auth_server_metadata::AuthServerMetadata, dpop::DpopProver, failed, now,
+    auth_server_metadata::AuthServerMetadata, dpop::DpopProver, failed, now,
+    token_response::TokenResponse,
 };
 use crate::{
     fetch::{Fetch, FetchResponse},
@@ -236,48 +237,6 @@ impl OAuthEndpoint<'_> {
     }
 }
 
-/// Policy for binding tokens to the client's DPoP key.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum BindingPolicy {
-    Impossible,
-    Possible,
-    Required,
-}
-
-impl TokenResponse {
-    /// Converts to tokens. Without refresh token rotation, the previous refresh token stays valid.
-    pub(super) fn tokens(
-        self,
-        before: Option<&Tokens>,
-        proof: BindingPolicy,
-    ) -> Result<Tokens, Error> {
-        let kind = self.token_type.unwrap_or_else(|| "Bearer".into());
-        let bound = match (kind.to_ascii_lowercase().as_str(), proof) {
-            ("bearer", BindingPolicy::Required) => {
-                return Err(failed(
-                    "the token is not bound to this client's key although DPoP is required: it was not used"
-                        .into(),
-                ));
-            }
-            ("bearer", _) => false,
-            ("dpop", BindingPolicy::Possible | BindingPolicy::Required) => true,
-            _ => {
-                let problem = format!("unsupported token type {:?}", excerpt(&kind));
-                return Err(failed(problem));
-            }
-        };
-        let refresh = self.refresh_token.filter(|it| !it.is_empty());
-        Ok(Tokens {
-            access: self.access_token,
-            bound,
-            refresh: refresh.or_else(|| before.and_then(|it| it.refresh.clone())),
-            // Zero is ignored: such a token would be renewed before each request.
-            expires_at: self.expires_in.filter(|it| *it > 0).map(|it| now().saturating_add(it)),
-            scope: self.scope.or_else(|| before.and_then(|it| it.scope.clone())),
-        })
-    }
-}
-
 /// Returns true if an endpoint responded with this error code.
 fn has_error_code(answer: &FetchResponse, error: &str) -> bool {
     matches!(answer.status, StatusCode::BAD_REQUEST | StatusCode::UNAUTHORIZED)
@@ -340,34 +299,10 @@ fn header(text: &str) -> Result<HeaderValue, Error> {
     Ok(value)
 }
 
-/// Token response.
-#[derive(Deserialize)]
-pub(super) struct TokenResponse {
-    pub(super) access_token: String,
-    #[serde(default)]
-    pub(super) token_type: Option<String>,
-    #[serde(default, deserialize_with = "lenient_seconds")]
-    pub(super) expires_in: Option<u64>,
-    #[serde(default)]
-    pub(super) refresh_token: Option<String>,
-    #[serde(default)]
-    pub(super) scope: Option<String>,
-    #[serde(default)]
-    pub(super) issued_token_type: Option<String>,
-}
-
 /// OAuth error response.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct ErrorResponse {
     error: String,
     error_description: Option<String>,
-}
-
-/// Reads a number of seconds; some servers send a string or a fraction.
-pub(super) fn lenient_seconds<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
-    let value = serde_json::Value::deserialize(from)?;
-    let number = value.as_f64().or_else(|| value.as_str()?.trim().parse().ok());
-    // Casts saturate.
-    Ok(number.map(|it| it as u64))
 }

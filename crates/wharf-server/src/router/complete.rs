@@ -7,7 +7,7 @@ use wharf_model::{
     Reply, Request, TemplateInfo,
 };
 
-use crate::router::read_resource::find_template;
+use crate::router::match_template::find_template;
 use crate::{
     handler::{
         extract::{CallInput, Incoming},

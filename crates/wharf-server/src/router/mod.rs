@@ -13,6 +13,7 @@ pub(crate) mod dispatch;
 mod forward;
 mod get_prompt;
 pub(crate) mod listen;
+mod match_template;
 pub(crate) mod pagination;
 pub(crate) mod read_resource;
 pub(crate) mod runtime_changes;

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use wharf_model::{BoxFuture, Error, ErrorKind, Outbox, Outcome, Principal, Request, TemplateInfo};
+use wharf_model::{BoxFuture, Error, ErrorKind, Outbox, Outcome, Principal, Request};
 
-use crate::router::{dispatch::call, get_prompt::NamedArgs};
+use crate::router::{dispatch::call, match_template::find_template};
 use crate::{
     handler::{extract::CallInput, now},
     router::{
-        catalog::{CatalogEntry, CatalogLists, ListedItem},
+        catalog::{CatalogLists, ListedItem},
         state::ServerState,
     },
 };
@@ -45,23 +45,6 @@ pub(crate) fn read_resource(
         }
         None => now(Error::resource_not_found(&uri).into()),
     }
-}
-
-/// Finds the first template that matches and that the caller may use.
-pub(super) fn find_template<'a>(
-    server: &ServerState,
-    lists: &'a CatalogLists,
-    principal: Option<&Principal>,
-    uri: &str,
-) -> Option<(&'a Arc<CatalogEntry<TemplateInfo>>, NamedArgs<'a>)> {
-    let visible = |entry: &&Arc<CatalogEntry<TemplateInfo>>| match &server.access {
-        None => true,
-        Some(access) => access.allows(principal, entry.info.item()),
-    };
-    let matching = |entry: &'a Arc<CatalogEntry<TemplateInfo>>| {
-        Some((entry, entry.extra.template.matches(uri)?))
-    };
-    lists.templates.entries().iter().filter(visible).find_map(matching)
 }
 
 /// Returns whether the caller may receive updates of a resource. False for resources that exist but

@@ -14,7 +14,7 @@ use foldhash::fast::RandomState;
 use hashbrown::{Equivalent, HashMap};
 use wharf_model::{CallEnd, CallErrorType, CallRole, CallStart, Method, ObservedTransport};
 
-use crate::metrics::{call_labels, histogram::Histogram, labels::LabelText, text::TextWriter};
+use crate::metrics::{call_labels, histogram::Histogram, label_text::LabelText, text::TextWriter};
 
 /// Maximum number of series of a family.
 pub(crate) const MAX_SERIES: usize = 500;

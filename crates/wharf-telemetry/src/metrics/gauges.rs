@@ -17,7 +17,7 @@ use wharf_model::{
 };
 
 use crate::metrics::{
-    calls::MAX_SERIES, histogram::Histogram, labels::LabelText, text::TextWriter,
+    calls::MAX_SERIES, histogram::Histogram, label_text::LabelText, text::TextWriter,
 };
 
 /// Values by the text of their labels, at most [`MAX_SERIES`].

@@ -5,7 +5,7 @@ pub(crate) mod families;
 pub(crate) mod format;
 mod gauges;
 mod histogram;
-mod labels;
+mod label_text;
 mod process;
 mod text;
 
@@ -20,7 +20,7 @@ use crate::metrics::{
     format::MetricsFormat,
     gauges::Gauges,
     histogram::{BOUNDARIES, LOW_BOUNDARIES},
-    labels::LabelText,
+    label_text::LabelText,
     text::TextWriter,
 };
 

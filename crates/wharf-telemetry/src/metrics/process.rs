@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::metrics::{labels::LabelText, text::TextWriter};
+use crate::metrics::{label_text::LabelText, text::TextWriter};
 
 /// Clock ticks per second in `/proc`, which Linux fixes for user space.
 const TICKS: f64 = 100.0;

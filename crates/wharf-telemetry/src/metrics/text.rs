@@ -7,7 +7,7 @@ use crate::{
     metrics::{
         families::{METRIC_FAMILIES, MetricKind},
         histogram::HistogramValues,
-        labels::LabelText,
+        label_text::LabelText,
     },
 };
 

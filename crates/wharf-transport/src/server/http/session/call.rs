@@ -14,7 +14,8 @@ use wharf_wire::Codec;
 
 use crate::server::http::session::{
     event_log::{EventLog, ReplyStatus},
-    live_session::{ListenStartGuard, Session, SessionGuard},
+    idle_time::SessionGuard,
+    live_session::{ListenStartGuard, Session},
     stream_reader::StreamReader,
 };
 use crate::server::{

@@ -19,8 +19,9 @@ use crate::server::{
         response::HttpResponse,
         response_form::ResponseForm,
         session::{
+            idle_time::SessionGuard,
             kinds::Sessions,
-            live_session::{Session, SessionContext, SessionGuard},
+            live_session::{Session, SessionContext},
             post,
         },
     },

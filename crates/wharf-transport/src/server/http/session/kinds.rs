@@ -11,9 +11,8 @@ use crate::server::http::{
     request_headers::RequestHeaders,
     response::{EventualResponse, HttpResponse},
     session::{
-        cluster::event_writer::EventWriter,
-        initialize::StoredSession,
-        live_session::{Session, SessionGuard},
+        cluster::event_writer::EventWriter, idle_time::SessionGuard, initialize::StoredSession,
+        live_session::Session,
     },
 };
 

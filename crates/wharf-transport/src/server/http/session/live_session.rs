@@ -2,12 +2,10 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    ops::Deref,
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak,
         atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
-    time::Duration,
 };
 
 use foldhash::fast::RandomState;
@@ -20,7 +18,7 @@ use crate::server::http::session::{
 };
 use crate::{
     ServerContext, Shutdown,
-    server::{http::HttpLimits, jsonl::in_flight::InFlight, limits::fair_eviction::SlotUse},
+    server::{http::HttpLimits, jsonl::in_flight::InFlight},
     task_set::TaskSet,
 };
 
@@ -75,11 +73,11 @@ pub(crate) struct Session {
     pub(crate) polls: bool,
     /// Allocated with the first call that does not end at once, or with the first stream.
     active: OnceLock<Box<ActiveState>>,
-    guards: AtomicU32,
+    pub(super) guards: AtomicU32,
     /// Approximate number of bytes of the client's info and capabilities.
     client_info_bytes: u32,
     /// Time at which the last guard was dropped.
-    last_used: AtomicU64,
+    pub(super) last_used: AtomicU64,
     /// Time at which the session began in this process, if observers know of it; zero otherwise.
     pub(super) started: AtomicU64,
     pub(super) ended: AtomicBool,
@@ -148,14 +146,6 @@ impl Session {
         self.common.limits.session_unit().max(self.client_info_bytes as usize)
     }
 
-    /// Returns the use of the session's slot in the table.
-    pub(crate) fn slot_use(&self) -> SlotUse {
-        match self.is_in_use() {
-            true => SlotUse::Busy,
-            false => SlotUse::Idle(self.last_used.load(Ordering::Acquire)),
-        }
-    }
-
     /// Limits the session's notifications to what this request's principal may see: a new token may grant less.
     pub(crate) fn set_principal(&self, scope: &RequestExtensions) {
         if let Some(caller) = scope.get() {
@@ -175,24 +165,6 @@ impl Session {
     /// Records that the handshake has ended.
     pub(crate) fn set_established(&self) {
         self.established.store(true, Ordering::Release);
-    }
-
-    /// Returns true while a request, a call or a response uses the session.
-    pub(crate) fn is_in_use(&self) -> bool {
-        self.guards.load(Ordering::Acquire) > 0
-    }
-
-    /// Returns the time since the last use.
-    pub(crate) fn idle(&self) -> Duration {
-        if self.guards.load(Ordering::Acquire) > 0 {
-            return Duration::ZERO;
-        }
-        let last_used = self.last_used.load(Ordering::Acquire);
-        Duration::from_millis(self.common.now().saturating_sub(last_used))
-    }
-
-    pub(crate) fn is_expired(&self) -> bool {
-        self.idle() >= self.common.limits.session_idle
     }
 
     pub(crate) fn is_ended(&self) -> bool {
@@ -343,41 +315,6 @@ impl Drop for ListenStartGuard {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Marks the session as in use while it exists, so that the session does not expire.
-pub(crate) struct SessionGuard(Arc<Session>);
-
-impl SessionGuard {
-    pub(crate) fn new(session: Arc<Session>) -> Self {
-        session.guards.fetch_add(1, Ordering::AcqRel);
-        SessionGuard(session)
-    }
-
-    pub(crate) fn session(&self) -> &Arc<Session> {
-        &self.0
-    }
-}
-
-impl Clone for SessionGuard {
-    fn clone(&self) -> Self {
-        SessionGuard::new(self.0.clone())
-    }
-}
-
-impl Deref for SessionGuard {
-    type Target = Session;
-
-    fn deref(&self) -> &Session {
-        &self.0
-    }
-}
-
-impl Drop for SessionGuard {
-    fn drop(&mut self) {
-        self.last_used.store(self.common.now(), Ordering::Release);
-        self.guards.fetch_sub(1, Ordering::AcqRel);
-    }
 }
 
 /// Returns the authenticated principal of a request.

@@ -10,9 +10,10 @@ use crate::server::http::session::{
     call::{ReplyCollector, StartedCall},
     cluster::event_writer::EventWriter,
     event_log::ReplyStatus,
+    idle_time::SessionGuard,
     initialize::{StoredSession, open},
     kinds::{SessionKind, Sessions},
-    live_session::{Session, SessionContext, SessionGuard},
+    live_session::{Session, SessionContext},
     post::{self, PostContext},
     refusals::{
         find_error_response, listen_refused, not_found, required_session_id, too_many_sessions,

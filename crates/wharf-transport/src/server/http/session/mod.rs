@@ -45,7 +45,7 @@
 //! | `EventRecord` (`cluster::event_record`) | one event in the store |
 //! | `StoredStreamReader` (`cluster::stored_stream_reader`) | HTTP response that reads a stream from the store |
 //! | `RegisteredReader` (`cluster::record`) | registration of a reader, unique per stream in the cluster |
-//! | `SessionSubscription` (`get_stream`) | feeds stream 0 in a cluster while it is read |
+//! | `SessionSubscription` (`cluster::session_subscription`) | feeds stream 0 in a cluster while it is read |
 //!
 //! Where several processes serve a session (`cluster`), the session is a record in a store and the events of its
 //! streams are stored before they are sent. A client that resumes at a process without these events reads them from
@@ -59,8 +59,8 @@ pub(crate) mod call;
 pub(crate) mod cluster;
 mod end_session;
 pub(crate) mod event_log;
-pub(crate) mod get_stream;
 pub(crate) mod id;
+pub(crate) mod idle_time;
 pub(crate) mod initialize;
 pub(crate) mod kinds;
 pub(crate) mod live_session;

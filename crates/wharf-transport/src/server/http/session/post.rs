@@ -11,7 +11,8 @@ use wharf_wire::{Codec, Received};
 use crate::server::http::session::{
     call::{ReplyCollector, StartedCall},
     event_log::{FirstEvent, ReplyStatus},
-    live_session::{Session, SessionGuard},
+    idle_time::SessionGuard,
+    live_session::Session,
     refusals::{listen_refused, not_found},
     stream_reader::StreamReader,
 };

@@ -13,7 +13,7 @@ use crate::server::http::cluster::StoreUnavailable;
 use crate::server::http::session::{
     cluster::record::RegisteredReader,
     event_log::{EventLog, FirstEvent, ReadResult},
-    live_session::SessionGuard,
+    idle_time::SessionGuard,
 };
 
 /// Reads a stream of a session: first the replayed events, then new ones.

@@ -15,7 +15,8 @@ use crate::server::http::{
     HttpLimits,
     session::{
         id::random_id,
-        live_session::{Session, SessionContext, SessionGuard},
+        idle_time::SessionGuard,
+        live_session::{Session, SessionContext},
     },
 };
 use crate::{

@@ -4,7 +4,7 @@
 //! - An event is visible to readers only after the store has it (`event_writer.rs`). Events carry the number that their writer gave them, so an event
 //!   that was stored twice is read once. They also carry the writer, so that readers can check its heartbeat. The first end of a stream counts.
 //! - A client that resumes at another process, or after the events have left memory, reads the store (`stored_stream_reader.rs`). The session's `GET`
-//!   stream is fed by the process that reads it (`../get_stream.rs`).
+//!   stream is fed by the process that reads it (`session_subscription.rs`).
 //! - A client response goes to the mailbox of the process whose number is in the request id. A cancellation goes to the mailboxes of all live processes
 //!   (`mailbox.rs`).
 //! - Bus messages only trigger a read of the store. Polling finds what the bus lost. Change notifications work the same way
@@ -14,5 +14,6 @@ pub(crate) mod event_record;
 pub(crate) mod event_writer;
 pub(crate) mod mailbox;
 pub(crate) mod record;
+pub(crate) mod session_subscription;
 pub(crate) mod sessions;
 pub(crate) mod stored_stream_reader;

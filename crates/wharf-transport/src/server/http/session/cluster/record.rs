@@ -16,8 +16,9 @@ use wharf_wire::{Connection, McpHeaders, Received, sse};
 use crate::server::http::session::{
     cluster::event_writer::EventWriter,
     id::random_number,
+    idle_time::SessionGuard,
     kinds::SessionKind,
-    live_session::{SESSION_STREAM, Session, SessionGuard},
+    live_session::{SESSION_STREAM, Session},
 };
 use crate::server::http::{
     HttpBody,

@@ -17,9 +17,10 @@ use crate::server::http::session::{
         record::{EXPIRY_SLACK, SessionRecord, SessionStoreError},
         stored_stream_reader::StoredStreamReader,
     },
+    idle_time::SessionGuard,
     initialize::{StoredSession, open},
     kinds::Sessions,
-    live_session::{self, SESSION_STREAM, Session, SessionContext, SessionGuard},
+    live_session::{self, SESSION_STREAM, Session, SessionContext},
     post,
     post::PostContext,
     refusals::{

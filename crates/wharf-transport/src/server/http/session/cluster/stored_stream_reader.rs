@@ -18,10 +18,11 @@ use crate::server::http::session::{
         event_record::{EventKind, EventRecord, lost_call_replies},
         event_writer::{READ_BATCH_SIZE, retention},
         record::{RegisteredReader, SessionRecord},
+        session_subscription::SessionSubscription,
         sessions::SharedGuard,
     },
-    get_stream::SessionSubscription,
-    live_session::{SESSION_STREAM, SessionGuard},
+    idle_time::SessionGuard,
+    live_session::SESSION_STREAM,
     stream_reader::id,
 };
 
