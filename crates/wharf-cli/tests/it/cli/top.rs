@@ -25,8 +25,11 @@ impl Observed {
             std::iter::from_fn(|| lines.recv_timeout(PATIENCE).ok()).filter_map(|line| {
                 line.split_whitespace().find(|it| it.starts_with("http://")).map(str::to_owned)
             });
-        let metrics = addresses.next().expect("the address of the metrics");
-        let url = addresses.next().expect("the address of the server");
+        let both: Vec<String> = addresses.by_ref().take(2).collect();
+        let (metrics, urls): (Vec<_>, Vec<_>) =
+            both.into_iter().partition(|address| address.ends_with("/metrics"));
+        let ([metrics], [url]) = (&metrics[..], &urls[..]) else { panic!("{metrics:?} {urls:?}") };
+        let url = url.clone();
         let admin = metrics.trim_start_matches("http://").trim_end_matches("/metrics").to_owned();
         Observed { child, url, admin }
     }
