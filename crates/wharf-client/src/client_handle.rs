@@ -10,10 +10,11 @@ use std::{
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{json, value::RawValue};
 use wharf_model::{
-    ActiveCall, ClientObservation, Completion, CompletionRef, CustomNotification, Deadlines, Error,
-    ErrorKind, FailureOrigin, LogLevel, Method, Observers, Peer, PromptInfo, PromptResult,
-    ReadResult, Request, ResourceInfo, ServerCapabilities, Service, SubscriptionFilter,
-    TASKS_EXTENSION, Task, TemplateInfo, Timer, ToolInfo, ToolResult,
+    ActiveCall, BoxFuture, ClientObservation, Completion, CompletionRef, CustomNotification,
+    Deadlines, Error, ErrorKind, FailureOrigin, LogLevel, Method, ObservedTransport, Observers,
+    Outbox, Outcome, Peer, PromptInfo, PromptResult, ReadResult, Request, ResourceInfo,
+    ServerCapabilities, Service, SubscriptionFilter, TASKS_EXTENSION, Task, TemplateInfo, Timer,
+    ToolInfo, ToolResult,
 };
 
 use crate::{
@@ -57,8 +58,16 @@ struct ClientState {
     server_state: Arc<ServerState>,
     pending_cancels: PendingCancels,
     observers: Observers,
-    /// Address of the server, for observers.
-    server: Option<String>,
+    server: ObservedServer,
+}
+
+/// What observers of a client learn about its server.
+#[derive(Clone, Debug, Default)]
+pub struct ObservedServer {
+    /// Address, without secrets.
+    pub address: Option<String>,
+    /// Transport.
+    pub transport: Option<ObservedTransport>,
 }
 
 impl ClientHandle {
@@ -70,10 +79,11 @@ impl ClientHandle {
         options: CallOptions,
         handler: Arc<dyn ClientHandler>,
     ) -> ClientHandle {
-        ClientHandle::observed(transport, timer, options, handler, Observers::default(), None)
+        let (observers, server) = Default::default();
+        ClientHandle::observed(transport, timer, options, handler, observers, server)
     }
 
-    /// Creates a handle whose requests are reported to `observers`, with the address of the server.
+    /// Creates a handle whose requests are reported to `observers`, with facts about the server.
     #[must_use]
     pub fn observed(
         transport: Arc<dyn ClientTransport>,
@@ -81,7 +91,7 @@ impl ClientHandle {
         options: CallOptions,
         handler: Arc<dyn ClientHandler>,
         observers: Observers,
-        server: Option<String>,
+        server: ObservedServer,
     ) -> ClientHandle {
         let server_state = ServerState::new(options.cache, handler.clone());
         let listener: Arc<dyn crate::NotificationListener> = server_state.clone();
@@ -115,16 +125,31 @@ impl ClientHandle {
         deadlines: Deadlines,
     ) -> ActiveCall {
         let timer = self.timer().clone();
-        if self.0.observers.is_empty() {
-            return ActiveCall::start(service, request, timer, deadlines);
+        self.observing(|client| {
+            ActiveCall::start_for_client(service, request, timer, deadlines, client)
+        })
+    }
+
+    /// Forwards a request to the server, and reports it to the observers.
+    pub(crate) fn forward(&self, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
+        let transport = self.transport();
+        self.observing(|client| client.call(&*transport, request, outbox))
+    }
+
+    fn observing<T>(&self, call: impl FnOnce(ClientObservation<'_>) -> T) -> T {
+        let ClientState { observers, server, .. } = &*self.0;
+        let (server, transport) = (server.address.as_deref(), server.transport);
+        if observers.is_empty() {
+            return call(ClientObservation {
+                observers,
+                server,
+                protocol_version: None,
+                transport,
+            });
         }
         let about = self.about();
-        let client = ClientObservation {
-            observers: &self.0.observers,
-            server: self.0.server.as_deref(),
-            protocol_version: Some(&*about.revision).filter(|date| !date.is_empty()),
-        };
-        ActiveCall::start_for_client(service, request, timer, deadlines, client)
+        let protocol_version = Some(&*about.revision).filter(|date| !date.is_empty());
+        call(ClientObservation { observers, server, protocol_version, transport })
     }
 
     /// The server's name, version, capabilities and protocol revision.

@@ -20,7 +20,7 @@ mod task;
 
 pub use crate::call::builder::{CallBuilder, LogMessage, Progress};
 pub use crate::call::options::CallOptions;
-pub use crate::client_handle::ClientHandle;
+pub use crate::client_handle::{ClientHandle, ObservedServer};
 pub use crate::client_transport::{
     ClientTransport, ControlRequest, NotificationListener, ServerInfo,
 };

@@ -5,9 +5,11 @@
 //! which writes spans and log lines through the crate `tracing`.
 
 pub use wharf_model::{
-    CallEnd, CallErrorType, CallOutcome, CallRole, CallScope, CallStart, CallState,
+    CallEnd, CallErrorType, CallOutcome, CallRole, CallScope, CallStart, CallState, CurrentTrace,
     NetworkProtocolVersion, ObservedEvent, ObservedSession, ObservedTransport, Observer, Observers,
-    Refusal, RefusalReason, SessionEnd, TaskChange, TaskEvent, TraceContext, UpstreamChange,
+    Refusal, RefusalReason, SPAN_ATTRIBUTES, SPAN_CONVENTIONS, SPAN_END_ATTRIBUTES, SessionEnd,
+    SpanAttributeFn, TaskChange, TaskEvent, TraceContext, UpstreamChange, hashed_id, printable,
+    random_id,
 };
 #[cfg(feature = "server")]
 pub use wharf_server::Tracing;

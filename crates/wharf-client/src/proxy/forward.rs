@@ -72,7 +72,7 @@ impl ProxyService {
             Method::ListTools if transport.sends_param_headers() => {
                 let (caller, state) =
                     (self.caller.clone(), self.caller.server_state().generation(Method::ListTools));
-                let call = transport.call(request, outbox);
+                let call = self.caller.forward(request, outbox);
                 Box::pin(async move { usable(call.await, &caller, state) })
             }
             Method::CallTool if transport.sends_param_headers() => {
@@ -85,16 +85,16 @@ impl ProxyService {
                         ProxySubscription::new(transport, &request, live, outbox, tokens).run(),
                     )
                 }
-                None => transport.call(request, outbox),
+                None => self.caller.forward(request, outbox),
             },
             Method::TaskResult => {
                 // The task decides how long this takes.
                 outbox.set_deadlines(Deadlines { idle: None, total: None });
-                transport.call(request, outbox)
+                self.caller.forward(request, outbox)
             }
             _ if asks_here => self.forward_with_retry(request, outbox),
             _ if request.method.info().may_suspend => self.forward_suspended(request, outbox),
-            _ => transport.call(request, outbox),
+            _ => self.caller.forward(request, outbox),
         }
     }
 

@@ -36,12 +36,11 @@ impl TaskProxy {
 
 impl Service for TaskProxy {
     fn call(&self, mut request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
-        let transport = self.caller.transport();
         let is_ours = request.method == Method::CallTool
             && self.caller.task_dialect() != TaskDialect::None
             && !self.is_same_dialect(request.tasking);
         if !is_ours {
-            return transport.call(request, outbox);
+            return self.caller.forward(request, outbox);
         }
         let caller = self.caller.clone();
         let must =
@@ -50,7 +49,7 @@ impl Service for TaskProxy {
         let (tasking, tool) = (request.tasking, request.target().into_owned());
         let repeatable =
             (tasking == TaskRequest::Declined).then(|| RepeatableRequest::of(&request));
-        let first = transport.call(request, outbox.clone());
+        let first = caller.forward(request, outbox.clone());
         Box::pin(async move {
             let outcome = match (first.await, repeatable) {
                 (Outcome::Failed(error), Some(repeatable))
@@ -87,7 +86,7 @@ async fn as_task(
         Ok(repeatable) if support == Ok(TaskSupport::Required) => {
             let mut request = repeatable.build(repeatable.first.as_ref());
             request.tasking = TaskRequest::Wanted(None);
-            caller.transport().call(request, outbox.clone()).await
+            caller.forward(request, outbox.clone()).await
         }
         _ => error.into(),
     }

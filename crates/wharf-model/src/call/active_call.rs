@@ -11,7 +11,7 @@ use std::{
 
 use crate::{
     BoxFuture, CallOutcome, ClientObservation, ClientRequest, ClientRequestId, Deadlines, Error,
-    ErrorKind, FailureOrigin, Message, Method, Notification, Outbox, Outcome, Request,
+    ErrorKind, FailureOrigin, Message, Method, Notification, Observers, Outbox, Outcome, Request,
     ResponseSender, Service, TimeoutKind, Timer, ToolResult,
     call::call_clock::CallClock,
     observe::active::{ObservedCall, panic_text},
@@ -60,25 +60,44 @@ impl ActiveCall {
     #[must_use]
     pub fn start(
         service: &dyn Service,
-        request: Request,
+        mut request: Request,
         timer: Arc<dyn Timer>,
         deadlines: Deadlines,
     ) -> Self {
-        let observed = ObservedCall::start(service, &request, None);
+        let observed = ObservedCall::start(service, &mut request, None);
         ActiveCall::begin(service, request, timer, deadlines, observed)
     }
 
-    /// Starts the call of a client, which reports it to the client's observers, too.
+    /// Starts the call of a client, which reports it to the client's observers, too. The request gets the trace
+    /// context of the client's span, or else of the call that makes it.
     #[must_use]
     pub fn start_for_client(
         service: &dyn Service,
-        request: Request,
+        mut request: Request,
         timer: Arc<dyn Timer>,
         deadlines: Deadlines,
         client: ClientObservation<'_>,
     ) -> Self {
-        let observed = ObservedCall::start(service, &request, Some(client));
+        let observed = ObservedCall::start(service, &mut request, Some(client));
         ActiveCall::begin(service, request, timer, deadlines, observed)
+    }
+
+    /// Starts the run of a task, which is reported to the observers as such.
+    #[must_use]
+    pub fn start_task(
+        service: &dyn Service,
+        request: Request,
+        timer: Arc<dyn Timer>,
+        deadlines: Deadlines,
+        observers: &Observers,
+    ) -> Self {
+        let observed = ObservedCall::start_task(observers, service, &request);
+        ActiveCall::begin(service, request, timer, deadlines, observed)
+    }
+
+    /// Reports to the observers that the call, which was started with this request, goes on as a task.
+    pub fn become_task(&mut self, observers: &Observers, service: &dyn Service, request: &Request) {
+        self.observed = ObservedCall::start_task(observers, service, request);
     }
 
     fn begin(

@@ -3,17 +3,20 @@
 use std::{borrow::Cow, net::SocketAddr, time::Duration};
 
 use crate::{
-    Error, ErrorKind, Method, Outcome, Principal, RemoteAddress, Reply, Request, Service,
-    TraceContext,
+    ClientObservation, Error, ErrorKind, Method, Outcome, Principal, RemoteAddress, Reply, Request,
+    Service, TraceContext,
 };
 
 /// Side of a call that reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum CallRole {
     /// The side that answers the call.
     Server,
     /// The side that makes the call.
     Client,
+    /// The process that runs a task, which the call of a tool became.
+    Task,
 }
 
 /// Transport of a call. Server transports insert it into the [extensions](crate::RequestExtensions) of their
@@ -133,8 +136,9 @@ pub struct CallStart<'a> {
     pub(crate) role: CallRole,
     pub(crate) request: &'a Request,
     pub(crate) service: &'a dyn Service,
-    pub(crate) server: Option<&'a str>,
-    pub(crate) protocol_version: Option<&'a str>,
+    /// Connection of a client to its server. The extensions of a request that a proxy forwards are about its own
+    /// client.
+    pub(crate) client: Option<ClientObservation<'a>>,
 }
 
 impl<'a> CallStart<'a> {
@@ -167,28 +171,39 @@ impl<'a> CallStart<'a> {
         self.service.has_target(self.request)
     }
 
-    /// Returns the id of the JSON-RPC request as JSON text.
+    /// Returns the id of the JSON-RPC request as JSON text. The transport of a client assigns it later.
     #[must_use]
     pub fn request_id(&self) -> Option<&'a str> {
-        self.request.json(self.request.parts().id)
+        self.received()?.json(self.request.parts().id)
+    }
+
+    /// Returns the request, if it was received.
+    fn received(&self) -> Option<&'a Request> {
+        self.client.is_none().then_some(self.request)
     }
 
     /// Returns the date of the protocol version.
     #[must_use]
     pub fn protocol_version(&self) -> Option<&'a str> {
-        self.request.protocol.map(|protocol| protocol.version).or(self.protocol_version)
+        match self.client {
+            Some(client) => client.protocol_version,
+            None => self.request.protocol.map(|protocol| protocol.version),
+        }
     }
 
     /// Returns the transport.
     #[must_use]
     pub fn transport(&self) -> Option<ObservedTransport> {
-        self.request.scope.get().copied()
+        match self.client {
+            Some(client) => client.transport,
+            None => self.request.scope.get().copied(),
+        }
     }
 
     /// Returns the attribute `network.protocol.version`.
     #[must_use]
     pub fn network_protocol_version(&self) -> Option<&'static str> {
-        self.request.scope.get().map(|version: &NetworkProtocolVersion| version.0)
+        self.received()?.scope.get().map(|version: &NetworkProtocolVersion| version.0)
     }
 
     /// Returns the authenticated principal.
@@ -200,19 +215,19 @@ impl<'a> CallStart<'a> {
     /// Returns the session id. It authenticates requests in some deployments: logs contain its hash only.
     #[must_use]
     pub fn session_id(&self) -> Option<&'a str> {
-        self.request.scope.get().map(|session: &ObservedSession| &*session.0)
+        self.received()?.scope.get().map(|session: &ObservedSession| &*session.0)
     }
 
     /// Returns the address of the client.
     #[must_use]
     pub fn client_address(&self) -> Option<SocketAddr> {
-        self.request.scope.get().map(|remote: &RemoteAddress| remote.0)
+        self.received()?.scope.get().map(|remote: &RemoteAddress| remote.0)
     }
 
     /// Returns the address of the server, for calls of a client.
     #[must_use]
     pub fn server_address(&self) -> Option<&'a str> {
-        self.server
+        self.client?.server
     }
 
     /// Parses the trace context in `_meta`.
@@ -237,8 +252,8 @@ pub enum CallState {
 
 /// State of one call, for observers that need more than a number, such as a `tracing::Span`.
 pub trait CallScope: Send {
-    /// Runs one poll of the call: call `poll` exactly once. The start of the call and the drop of a cancelled call
-    /// count as polls.
+    /// Runs one poll of the call: call `poll` exactly once. The start of the call, its start for later observers and
+    /// the drop of a cancelled call count as polls.
     fn run(&mut self, poll: &mut dyn FnMut()) {
         poll();
     }

@@ -171,7 +171,9 @@ fn scopes_surround_every_poll_and_nest() {
         .with(Scoping(outer.clone()));
     let mut call = start(&observers, Method::CallTool, false, || at_once(ToolResult::text("x")));
     let round = ["enter", "enter", "exit", "exit"];
-    assert_eq!(outer.take(), round, "the start");
+    let lines = outer.take();
+    assert_eq!(lines[..4], ["enter", "exit", "enter", "exit"], "the start for later observers");
+    assert_eq!(lines[4..], round, "the start");
     assert!(matches!(poll(&mut call), Poll::Ready(Event::Done(_))));
     let lines = outer.take();
     assert_eq!(lines[..4], round, "the poll");
@@ -189,6 +191,7 @@ fn a_client_reports_its_side_of_the_call() {
         observers: &observers,
         server: Some("tcp://h:1"),
         protocol_version: None,
+        transport: None,
     };
     let request = RequestBuilder::new(Method::ListTools).build();
     let deadlines = Deadlines { idle: None, total: None };

@@ -148,7 +148,6 @@ pub struct RouterBuilder {
     limits: CallLimits,
     access: Option<Box<dyn Access>>,
     layers: Vec<Box<dyn Middleware>>,
-    is_traced: bool,
     observers: Observers,
     seal: Option<Arc<dyn StateCipher>>,
     nonces: Option<Arc<dyn NonceStore>>,
@@ -176,7 +175,6 @@ impl RouterBuilder {
             limits: CallLimits::default(),
             access: None,
             layers: Vec::new(),
-            is_traced: false,
             observers: Observers::default(),
             seal: None,
             nonces: None,
@@ -320,7 +318,7 @@ impl RouterBuilder {
     }
 
     /// Adds an observer, which receives the start and the end of every call, and the events of the
-    /// server. [`Tracing`] is added if it is not among them, so that the log has every internal error and panic.
+    /// server. [`Tracing`] is always among them, behind all others: it logs the ids of the spans that they make.
     ///
     /// ```
     /// # mod wharf { pub use {wharf_model::*, wharf_server::*}; pub mod server { pub use super::*; } }
@@ -331,8 +329,9 @@ impl RouterBuilder {
     /// # Ok::<(), wharf::server::BuildError>(())
     /// ```
     pub fn observe<O: Observer>(mut self, observer: O) -> Self {
-        self.is_traced |= TypeId::of::<O>() == TypeId::of::<Tracing>();
-        self.observers = self.observers.with(observer);
+        if TypeId::of::<O>() != TypeId::of::<Tracing>() {
+            self.observers = self.observers.with(observer);
+        }
         self
     }
 
@@ -390,9 +389,7 @@ impl RouterBuilder {
         let seal = self.take_cipher();
         let stores = self.take_stores(&*seal);
         self.problems.or(())?;
-        if !self.is_traced {
-            self.observers = self.observers.with(Tracing);
-        }
+        self.observers = self.observers.with(Tracing);
         let mut layers = self.layers;
         if let Some(rates) = self.limits.rates {
             let limit = RateLimit::new(rates);

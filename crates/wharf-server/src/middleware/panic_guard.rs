@@ -24,15 +24,15 @@ pub struct PanicGuard;
 
 impl Middleware for PanicGuard {
     fn call(&self, request: Request, next: Next) -> BoxFuture<Outcome> {
-        let (method, target) = (method_name(&request), printable(&request.target()));
+        let (method, name) = (method_name(&request), printable(&request.target()));
         let mut call = GuardedCall::start(request, next);
         Box::pin(poll_fn(move |cx| {
             call.poll(cx).map(|ended| {
                 ended.unwrap_or_else(|panic| {
                     tracing::error!(
                         method = &*method,
-                        target,
-                        panic = panic.text(),
+                        name,
+                        error = panic.text(),
                         "handler panicked"
                     );
                     panic.into_outcome()

@@ -22,7 +22,7 @@ use crate::{
         promotion_state::TaskPromotion,
         run,
         run::{RunResources, ToolCall},
-        storage::{owner::owner_of, stored_types::SavedCall},
+        storage::{owner::owner_of, record::TaskRecord, stored_types::SavedCall},
     },
 };
 
@@ -37,6 +37,8 @@ pub(crate) fn promotable(
     outbox: Outbox,
     after: Option<Duration>,
 ) -> BoxFuture<Outcome> {
+    // A later run is in the trace of this call.
+    request.continue_trace();
     // Saved now for the record, while the request still exists.
     let saved = SavedCall::from_request(&request, server.tasks.options.arguments);
     // A call too large to be stored is never promoted.
@@ -98,12 +100,12 @@ impl PromotableCall {
                 PromotionEvent::Event(Event::Done(outcome)) => return outcome,
                 PromotionEvent::Event(event) => self.pass_on(event).await,
                 reason => match self.promote().await {
-                    Ok((task, resources)) => {
+                    Ok((task, record, resources)) => {
                         // Its client requests can be answered for as long as the task is kept.
                         exchange.extend(task.ttl.map_or(Duration::MAX, Duration::from_millis));
                         // If no thread can be started here, its lease expires and it is claimed
                         // again.
-                        run::continue_call(resources, exchange, self.timer);
+                        run::continue_call(resources, (&self.tool, &record), exchange, self.timer);
                         return Outcome::Task(Box::new(task));
                     }
                     Err(error) => {
@@ -160,7 +162,7 @@ impl PromotableCall {
 
     /// Promotes the running call to a task. Its handler is not polled meanwhile, though a thread of
     /// its own may continue.
-    async fn promote(&mut self) -> Result<(Task, RunResources), Error> {
+    async fn promote(&mut self) -> Result<(Task, TaskRecord, RunResources), Error> {
         let scheduler = self.server.tasks.scheduler();
         let slot = scheduler
             .acquire_slot(&self.owner)
@@ -194,6 +196,6 @@ impl PromotableCall {
             "promoted a call to a task"
         );
         unclaimed.disarm();
-        Ok((notify::task(&self.server, &record), resources))
+        Ok((notify::task(&self.server, &record), record, resources))
     }
 }

@@ -89,10 +89,16 @@ fn one_span_a_call_with_clean_names_and_no_arguments() {
     let lines = record.0.lock().unwrap().clone();
     let all = lines.join("|");
     assert_eq!(lines.iter().filter(|line| line.starts_with("span")).count(), 3, "{lines:#?}");
-    assert!(lines[0].contains("method=tools/call target=login"), "{lines:#?}");
-    assert!(lines.contains(&"record outcome=complete".to_owned()), "{lines:#?}");
-    assert!(lines.contains(&"record outcome=invalid_tool_arguments".to_owned()), "{lines:#?}");
-    assert!(lines.contains(&"record outcome=tool_not_found".to_owned()), "{lines:#?}");
+    assert!(lines[0].starts_with("span call otel.name=tools/call login otel.kind=server "));
+    assert!(lines[0].contains(" gen_ai.tool.name=login"), "{lines:#?}");
+    let ends: Vec<_> = lines.iter().filter(|line| line.starts_with("event")).collect();
+    assert_eq!(ends.len(), 3, "{ends:#?}");
+    let outcomes =
+        ["complete", "invalid_tool_arguments", "tool_not_found error=Unknown tool: evil"];
+    for (end, outcome) in ends.into_iter().zip(outcomes) {
+        assert!(end.contains("message=call finished method=tools/call name="), "{end}");
+        assert!(end.contains(&format!(" outcome={outcome}")), "{end}");
+    }
     assert!(!all.contains("hunter2") && !all.contains("welcome"), "{all}");
     assert!(!all.contains(['\r', '\n', '\u{1b}', '\u{202e}']), "{all:?}");
 }
@@ -114,9 +120,9 @@ fn a_panic_is_logged_as_the_end_of_its_call() {
         .build()
         .unwrap();
     let calls = [
-        (call("later", "{}"), "method=tools/call target=later"),
-        (call("at-once", "{}"), "method=tools/call target=at-once"),
-        (read("x:broken"), "method=resources/read target=x:broken"),
+        (call("later", "{}"), "method=tools/call name=later"),
+        (call("at-once", "{}"), "method=tools/call name=at-once"),
+        (read("x:broken"), "method=resources/read name=x:broken"),
     ];
     for (request, about) in calls {
         let record = TraceCollector::default();
@@ -132,9 +138,10 @@ fn a_panic_is_logged_as_the_end_of_its_call() {
         let lines = record.0.lock().unwrap().clone();
         let ends: Vec<_> = lines.iter().filter(|line| line.starts_with("event")).collect();
         let [end] = ends[..] else { panic!("one line, not {ends:#?}") };
-        assert!(end.contains("message=call finished outcome=panicked"), "{end}");
-        assert!(end.contains(about) && end.contains("panic=hunter2\u{fffd}"), "{end}");
-        assert!(lines.contains(&"record outcome=panicked".to_owned()), "{lines:#?}");
+        assert!(end.contains("message=call finished") && end.contains(about), "{end}");
+        assert!(end.contains(" outcome=panicked error=hunter2\u{fffd}"), "{end}");
+        assert!(lines.contains(&"record error.type=panic".to_owned()), "{lines:#?}");
+        assert!(lines.contains(&"record otel.status_code=ERROR".to_owned()), "{lines:#?}");
     }
 }
 
@@ -158,9 +165,10 @@ fn an_internal_error_and_a_panic_are_logged_once_without_middleware_for_it() {
             });
             assert_eq!(error.kind, ErrorKind::InternalError);
             let lines = record.0.lock().unwrap().clone();
-            let logged: Vec<_> = lines.iter().filter(|line| line.contains(text)).collect();
+            let is_logged = |line: &&String| line.starts_with("event") && line.contains(text);
+            let logged: Vec<_> = lines.iter().filter(is_logged).collect();
             let [line] = logged[..] else { panic!("one line, not {lines:#?}") };
-            assert!(line.contains(&format!("method=resources/read target={uri} ")), "{line}");
+            assert!(line.contains(&format!("method=resources/read name={uri} ")), "{line}");
         }
     }
 }
@@ -262,9 +270,11 @@ fn the_cause_of_a_resource_failure_is_logged_only() {
         assert_eq!(error.kind, ErrorKind::InternalError);
         assert!(!error.message.contains("digit"), "{error}");
         let lines = record.0.lock().unwrap().clone();
-        let logged: Vec<_> = lines.iter().filter(|line| line.contains("invalid digit")).collect();
+        let is_logged =
+            |line: &&String| line.starts_with("event") && line.contains("invalid digit");
+        let logged: Vec<_> = lines.iter().filter(is_logged).collect();
         let [line] = logged[..] else { panic!("one line, not {lines:#?}") };
-        assert!(line.contains(&format!("method=resources/read target={uri} ")), "{line}");
+        assert!(line.contains(&format!("method=resources/read name={uri} ")), "{line}");
         assert!(line.contains("error=invalid digit found in string"), "{line}");
     }
 }

@@ -141,6 +141,8 @@ impl Observer for Metrics {
         let (number, table) = match call.role() {
             CallRole::Server => (0, &self.0.server),
             CallRole::Client => (CLIENT_BIT, &self.0.client),
+            // Tasks have metrics of their own.
+            _ => return CallState::Ignored,
         };
         CallState::Token(table.start(call) as u64 | number)
     }

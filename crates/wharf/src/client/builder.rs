@@ -8,13 +8,15 @@ use std::{
 };
 
 use crate::client::config::masked_url;
-use wharf_client::{CallOptions, ClientHandle, ClientHandler, ClientHandlerBuilder};
+use wharf_client::{
+    CallOptions, ClientHandle, ClientHandler, ClientHandlerBuilder, ObservedServer,
+};
 use wharf_connect::HostConnector;
 #[cfg(feature = "server")]
 use wharf_model::Principal;
 use wharf_model::{
     BoxFuture, ClientCapabilities, ClientRequest, ConnectError, Error, Implementation, LogLevel,
-    Meta, Observer, Observers, TASKS_EXTENSION, Timer,
+    Meta, ObservedTransport, Observer, Observers, TASKS_EXTENSION, Timer,
 };
 use wharf_transport::{
     TokioTimer,
@@ -281,10 +283,7 @@ impl ClientBuilder {
                   authenticate the caller themselves",
             ));
         }
-        let server = match &target {
-            Target::Url(url) => Some(masked_url(url).to_string()),
-            _ => None,
-        };
+        let server = observed_server(&target);
         let limit = self.connect_limit();
         let deadline = Deadline::new(Some(limit));
         let link =
@@ -325,6 +324,32 @@ impl ClientBuilder {
         options.probe = options.probe.min(limit / 3);
         options
     }
+}
+
+/// Returns what observers learn about the server.
+fn observed_server(target: &Target) -> ObservedServer {
+    /// Transports by the schemes of their URLs.
+    const SCHEMES: [(&str, ObservedTransport); 6] = [
+        ("http:", ObservedTransport::Http),
+        ("https:", ObservedTransport::Http),
+        ("ws:", ObservedTransport::WebSocket),
+        ("wss:", ObservedTransport::WebSocket),
+        ("tcp:", ObservedTransport::Tcp),
+        ("unix:", ObservedTransport::Unix),
+    ];
+    let mut server = ObservedServer::default();
+    match target {
+        Target::Url(url) => {
+            server.address = Some(masked_url(url).to_string());
+            let known = SCHEMES.iter().find(|(scheme, _)| url.starts_with(scheme));
+            server.transport = known.map(|it| it.1);
+        }
+        Target::Command(_) => server.transport = Some(ObservedTransport::Stdio),
+        #[cfg(feature = "server")]
+        Target::Server(_) => server.transport = Some(ObservedTransport::InMemory),
+        Target::Entry(_) | Target::Streams(_) | Target::Transport(_) => {}
+    }
+    server
 }
 
 /// Handles requests outside of a call like those within one.

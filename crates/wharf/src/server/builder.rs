@@ -18,7 +18,7 @@ use wharf_model::{
 };
 use wharf_server::{
     Access, BuildError, Extract, Handler, IntoMethodResult, Middleware, Part, PromptFn,
-    ProtocolExtension, ResourceFn, Router, RouterBuilder, TaskOptions, ToolFn, Tracing,
+    ProtocolExtension, ResourceFn, Router, RouterBuilder, TaskOptions, ToolFn,
 };
 use wharf_transport::{ServerContext, ThreadTimer};
 use wharf_wire::{ErrorProfile, ServerProtocol, SupportedEras};
@@ -75,7 +75,7 @@ impl Server {
     /// Creates a server with complete server info.
     pub fn about(about: Implementation) -> Self {
         Server {
-            router: Router::builder().observe(Tracing),
+            router: Router::builder(),
             about,
             eras: SupportedEras::Both,
             profile: ErrorProfile::Spec,

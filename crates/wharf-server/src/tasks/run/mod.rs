@@ -56,12 +56,27 @@ impl ToolCall<'_> {
         timer: Arc<dyn Timer>,
         deadlines: Deadlines,
     ) -> (ActiveCall, Outbox) {
-        let seen = Arc::default();
-        let (server, tool) = (self.server.clone(), self.tool.clone());
-        let service = ToolCallService { server, tool, seen: Arc::clone(&seen) };
+        let service = self.service();
         let exchange = ActiveCall::start(&service, request, timer.clone(), deadlines);
-        let outbox = seen.get().cloned();
+        let outbox = service.seen.get().cloned();
         (exchange, outbox.unwrap_or_else(|| Outbox::new(timer, deadlines)))
+    }
+
+    /// Starts the run of a task, which observers follow.
+    fn start_task(self, request: Request, timer: Arc<dyn Timer>, ttl: u64) -> ActiveCall {
+        let observers = &self.server.observers;
+        ActiveCall::start_task(&self.service(), request, timer, task_deadlines(ttl), observers)
+    }
+
+    /// Reports to the observers that a call goes on as a task.
+    fn report_task(self, exchange: &mut ActiveCall, record: &TaskRecord) {
+        let observers = &self.server.observers;
+        exchange.become_task(observers, &self.service(), &rebuild_request(record));
+    }
+
+    fn service(&self) -> ToolCallService {
+        let (server, tool) = (self.server.clone(), self.tool.clone());
+        ToolCallService { server, tool, seen: Arc::default() }
     }
 }
 
@@ -103,9 +118,11 @@ pub(crate) fn begin(
 /// Continues a call that was just promoted to a task.
 pub(crate) fn continue_call(
     resources: RunResources,
-    exchange: ActiveCall,
+    (tool, record): (&Arc<CatalogEntry<ToolInfo>>, &TaskRecord),
+    mut exchange: ActiveCall,
     timer: Arc<dyn Timer>,
 ) -> bool {
+    ToolCall { server: &resources.server, tool }.report_task(&mut exchange, record);
     spawn(async move { drive(resources, exchange, &*timer).await })
 }
 
@@ -180,7 +197,7 @@ fn start(
     request.log_level = None;
     request.scope.insert(TaskPromotion::for_task(resources.task_run.clone()));
     let call = ToolCall { server: &resources.server, tool };
-    call.start(request, timer, task_deadlines(ttl)).0
+    call.start_task(request, timer, ttl)
 }
 
 /// Deadlines of a task: no idle timeout, and its `ttl` in total.
