@@ -1,4 +1,5 @@
-//! Telemetry of Wharf: [`Metrics`], an observer that counts calls and events and renders them for Prometheus.
+//! Telemetry of Wharf: [`Metrics`], an observer that counts calls and events and renders them for Prometheus, and, with
+//! the feature `otlp`, `Traces`, an observer that records spans, and `Otlp`, which exports both.
 //!
 //! Names, attributes and bucket boundaries are those of the OpenTelemetry conventions for MCP; names of our own begin
 //! with `wharf_`.
@@ -6,8 +7,25 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod metrics;
+#[cfg(feature = "otlp")]
+mod otlp;
+#[cfg(feature = "otlp")]
+mod traces;
 
 pub use crate::metrics::{
     Metrics, MetricsFormat,
     families::{METRIC_FAMILIES, MetricKind},
 };
+#[cfg(feature = "otlp")]
+pub(crate) use crate::traces::queue::dropped_spans;
+#[cfg(feature = "otlp")]
+pub use crate::{
+    otlp::{Otlp, OtlpError},
+    traces::Traces,
+};
+
+/// Nothing drops spans without the feature.
+#[cfg(not(feature = "otlp"))]
+pub(crate) fn dropped_spans() -> u64 {
+    0
+}

@@ -13,8 +13,9 @@ use wharf_model::{
     ObservedEvent, ObservedTransport, RefusalReason, SessionEnd, TaskChange, UpstreamChange,
 };
 
+use crate::dropped_spans;
 use crate::metrics::{
-    calls::MAX_SERIES, histogram::Histogram, labels::LabelText, text::TextWriter,
+    calls::MAX_SERIES, histogram::Histogram, labels::LabelText, text::MetricSink,
 };
 
 /// Values by the text of their labels, at most [`MAX_SERIES`].
@@ -144,7 +145,7 @@ impl Gauges {
         }
     }
 
-    pub(crate) fn render(&self, in_flight: i64, text: &mut TextWriter) {
+    pub(crate) fn render(&self, in_flight: i64, text: &mut dyn MetricSink) {
         let none = LabelText::default();
         histograms("mcp_server_session_duration_seconds", &self.session_durations, text);
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed) as f64;
@@ -172,6 +173,7 @@ impl Gauges {
         for (direction, bytes) in [("received", &self.received), ("sent", &self.sent)] {
             text.sample("wharf_bytes_total", &LabelText::one("direction", direction), get(bytes));
         }
+        one("wharf_spans_dropped_total", dropped_spans() as f64, text);
         text.family("wharf_build_info");
         let version = LabelText::one("version", env!("CARGO_PKG_VERSION"));
         text.sample("wharf_build_info", &version, 1.0);
@@ -194,12 +196,12 @@ fn set(values: &Labelled<i64>, labels: LabelText, change: impl FnOnce(i64) -> i6
     }
 }
 
-fn one(name: &str, value: f64, text: &mut TextWriter) {
+fn one(name: &str, value: f64, text: &mut dyn MetricSink) {
     text.family(name);
     text.sample(name, &LabelText::default(), value);
 }
 
-fn transports(name: &str, gauges: &[AtomicI64], text: &mut TextWriter) {
+fn transports(name: &str, gauges: &[AtomicI64], text: &mut dyn MetricSink) {
     text.family(name);
     for (transport, gauge) in ObservedTransport::ALL.iter().zip(gauges) {
         let labels = LabelText::one("transport", transport.name());
@@ -207,14 +209,14 @@ fn transports(name: &str, gauges: &[AtomicI64], text: &mut TextWriter) {
     }
 }
 
-fn values(name: &str, labelled: &Labelled<i64>, text: &mut TextWriter) {
+fn values(name: &str, labelled: &Labelled<i64>, text: &mut dyn MetricSink) {
     text.family(name);
     for (labels, value) in &*lock(labelled) {
         text.sample(name, &LabelText(labels.clone()), *value as f64);
     }
 }
 
-fn histograms(name: &str, labelled: &Labelled<Histogram>, text: &mut TextWriter) {
+fn histograms(name: &str, labelled: &Labelled<Histogram>, text: &mut dyn MetricSink) {
     text.family(name);
     for (labels, histogram) in &*lock(labelled) {
         text.histogram(name, &LabelText(labels.clone()), &histogram.values());

@@ -3,8 +3,8 @@
 mod calls;
 pub(crate) mod families;
 mod gauges;
-mod histogram;
-mod labels;
+pub(crate) mod histogram;
+pub(crate) mod labels;
 mod process;
 mod text;
 
@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use wharf_model::{CallEnd, CallRole, CallStart, CallState, ObservedEvent, Observer};
 
+pub(crate) use crate::metrics::text::MetricSink;
 use crate::metrics::{
     calls::{CallTable, GroupKey},
     gauges::Gauges,
@@ -127,12 +128,17 @@ impl Metrics {
     #[must_use]
     pub fn render(&self, format: MetricsFormat) -> String {
         let mut text = TextWriter::new(format);
-        let MetricValues { server, client, gauges } = &*self.0;
-        server.render("mcp_server_operation_duration_seconds", &mut text);
-        client.render("mcp_client_operation_duration_seconds", &mut text);
-        gauges.render(server.in_flight(), &mut text);
+        self.collect(&mut text);
         process::render(&mut text);
         text.finish()
+    }
+
+    /// Gives all values but those of the process to a format.
+    pub(crate) fn collect(&self, sink: &mut dyn MetricSink) {
+        let MetricValues { server, client, gauges } = &*self.0;
+        server.render("mcp_server_operation_duration_seconds", sink);
+        client.render("mcp_client_operation_duration_seconds", sink);
+        gauges.render(server.in_flight(), sink);
     }
 }
 

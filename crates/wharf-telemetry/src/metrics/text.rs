@@ -11,6 +11,16 @@ use crate::{
     },
 };
 
+/// Receives the values of all metrics: a text format, or the messages of OTLP.
+pub(crate) trait MetricSink {
+    /// Begins the family `name` of the table.
+    fn family(&mut self, name: &str);
+    /// Receives a value of a counter or gauge.
+    fn sample(&mut self, name: &str, labels: &LabelText, value: f64);
+    /// Receives a histogram. One without durations is omitted.
+    fn histogram(&mut self, name: &str, labels: &LabelText, values: &HistogramValues);
+}
+
 pub(crate) struct TextWriter {
     format: MetricsFormat,
     out: String,
@@ -20,9 +30,10 @@ impl TextWriter {
     pub(crate) fn new(format: MetricsFormat) -> Self {
         TextWriter { format, out: String::new() }
     }
+}
 
-    /// Begins the family `name` of the table.
-    pub(crate) fn family(&mut self, name: &str) {
+impl MetricSink for TextWriter {
+    fn family(&mut self, name: &str) {
         let Some((_, kind, unit, help)) = METRIC_FAMILIES.iter().find(|it| it.0 == name) else {
             debug_assert!(false, "{name} is not in the table");
             return;
@@ -40,13 +51,11 @@ impl TextWriter {
         }
     }
 
-    /// Writes a sample of a counter or gauge.
-    pub(crate) fn sample(&mut self, name: &str, labels: &LabelText, value: f64) {
+    fn sample(&mut self, name: &str, labels: &LabelText, value: f64) {
         self.line(name, "", &labels.0, "", value);
     }
 
-    /// Writes the samples of a histogram. One without durations is omitted.
-    pub(crate) fn histogram(&mut self, name: &str, labels: &LabelText, values: &HistogramValues) {
+    fn histogram(&mut self, name: &str, labels: &LabelText, values: &HistogramValues) {
         if values.count == 0 {
             return;
         }
@@ -61,7 +70,9 @@ impl TextWriter {
         self.line(name, "_sum", &labels.0, "", values.seconds);
         self.line(name, "_count", &labels.0, "", values.count as f64);
     }
+}
 
+impl TextWriter {
     fn line(&mut self, name: &str, suffix: &str, labels: &str, more: &str, value: f64) {
         let _ = write!(self.out, "{name}{suffix}");
         let comma = if labels.is_empty() || more.is_empty() { "" } else { "," };

@@ -1,0 +1,46 @@
+//! Finished span of a call.
+
+use std::{
+    borrow::Cow,
+    time::{Duration, SystemTime},
+};
+
+use wharf_model::{CallEnd, CallStart, SPAN_ATTRIBUTES, TraceContext};
+
+/// Span by the conventions.
+#[derive(Debug)]
+pub(crate) struct FinishedSpan {
+    pub(crate) context: TraceContext,
+    pub(crate) parent: Option<u64>,
+    pub(crate) name: String,
+    /// `server`, `client` or `internal`.
+    pub(crate) kind: &'static str,
+    pub(crate) start: SystemTime,
+    pub(crate) elapsed: Duration,
+    pub(crate) attributes: Vec<(&'static str, String)>,
+    /// Text of the error of a span with error status.
+    pub(crate) error: Option<String>,
+}
+
+/// Returns the attributes that are known at the start of a call.
+pub(crate) fn start_attributes(call: &CallStart<'_>) -> Vec<(&'static str, String)> {
+    let owned = |(name, value): &(&'static str, wharf_model::SpanAttributeFn)| {
+        value(call).map(|value| (*name, Cow::into_owned(value)))
+    };
+    SPAN_ATTRIBUTES.iter().filter_map(owned).collect()
+}
+
+/// Returns the attributes that are known at the end of a call; `error.type` gives the span its error status.
+pub(crate) fn end_attributes(
+    end: &CallEnd<'_>,
+    role: wharf_model::CallRole,
+) -> impl Iterator<Item = (&'static str, String)> {
+    let error = end.span_error(role).map(|it| ("error.type", it.name().into_owned()));
+    let code = end.error_code().map(|it| ("rpc.response.status_code", it.to_string()));
+    error.into_iter().chain(code)
+}
+
+/// Returns whether the attribute is an integer.
+pub(crate) fn is_integer(name: &str) -> bool {
+    matches!(name, "client.port" | "server.port")
+}
