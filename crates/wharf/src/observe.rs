@@ -15,3 +15,5 @@ pub use wharf_model::{
 pub use wharf_server::Tracing;
 #[cfg(feature = "metrics")]
 pub use wharf_telemetry::{Metrics, MetricsFormat};
+#[cfg(feature = "otlp")]
+pub use wharf_telemetry::{Otlp, OtlpError, Traces};

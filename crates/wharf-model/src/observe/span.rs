@@ -82,10 +82,13 @@ impl CallStart<'_> {
 
 impl CallEnd<'_> {
     /// Returns the class of the failure if it makes the span one with an error status: for a server, faults of the
-    /// caller do not. It is the attribute `error.type`.
+    /// caller do not. It is the attribute `error.type`. The usual end of a subscription is that it is dropped.
     #[must_use]
     pub fn span_error(&self, role: CallRole) -> Option<CallErrorType> {
-        self.error_type().filter(|it| role != CallRole::Server || !it.is_caller_fault())
+        self.error_type().filter(|it| match it {
+            CallErrorType::Cancelled => self.method != Method::Listen,
+            it => role != CallRole::Server || !it.is_caller_fault(),
+        })
     }
 
     /// Returns the text of the error that the call failed with, also that of the result of a tool, for operators

@@ -3,8 +3,10 @@
 use std::{
     cell::RefCell,
     fmt,
+    future::{Future, poll_fn},
     hash::{BuildHasher, RandomState},
     mem,
+    pin::pin,
     sync::Arc,
 };
 
@@ -190,6 +192,23 @@ impl CurrentTrace {
             CurrentTrace::Unsampled => Some(TraceContext::root(random_id(), false)),
             CurrentTrace::Context(context) => Some(context),
         }
+    }
+
+    /// Runs a future within this trace: for programs whose calls belong to a trace of their own.
+    ///
+    /// ```
+    /// # mod wharf { pub use wharf_model::*; pub mod observe { pub use super::*; } }
+    /// use wharf::observe::{CurrentTrace, TraceContext};
+    ///
+    /// # async fn call() {}
+    /// # async fn example() {
+    /// let trace = CurrentTrace::Context(TraceContext::root(wharf::observe::random_id(), true));
+    /// trace.scope(async { call().await }).await;
+    /// # }
+    /// ```
+    pub async fn scope<F: Future>(self, future: F) -> F::Output {
+        let mut future = pin!(future);
+        poll_fn(|cx| self.within(|| future.as_mut().poll(cx))).await
     }
 
     /// Runs a poll of the call.

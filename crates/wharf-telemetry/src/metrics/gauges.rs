@@ -169,11 +169,11 @@ impl Gauges {
         values("wharf_store_failing", &self.failing_stores, text);
         values("wharf_upstream_up", &self.upstreams, text);
         one("wharf_upstream_restarts_total", get(&self.restarts), text);
+        one("wharf_spans_dropped_total", dropped_spans() as f64, text);
         text.family("wharf_bytes_total");
         for (direction, bytes) in [("received", &self.received), ("sent", &self.sent)] {
             text.sample("wharf_bytes_total", &LabelText::one("direction", direction), get(bytes));
         }
-        one("wharf_spans_dropped_total", dropped_spans() as f64, text);
         text.family("wharf_build_info");
         let version = LabelText::one("version", env!("CARGO_PKG_VERSION"));
         text.sample("wharf_build_info", &version, 1.0);

@@ -34,23 +34,24 @@ use crate::{
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Export of traces and metrics over OTLP, configured by the variables of OpenTelemetry. Off unless
-/// `OTEL_EXPORTER_OTLP_ENDPOINT` or that of a signal is set. [`Server::run`](https://docs.rs/wharf-mcp) does all this by
-/// itself; clients add its observers.
+/// `OTEL_EXPORTER_OTLP_ENDPOINT` or that of a signal is set.
 ///
-/// It never blocks a call: the queue is bounded, spans beyond it are dropped and counted
-/// (`wharf_spans_dropped_total`).
+/// A server that runs starts and ends it, and servers and clients have its observers by themselves; only a program that
+/// is no server needs this type. It never blocks a call: the queue is bounded, and spans beyond it are dropped and
+/// counted (`wharf_spans_dropped_total`).
 ///
 /// ```
 /// # mod wharf { pub mod observe { pub use wharf_telemetry::*; } }
 /// use wharf::observe::Otlp;
 ///
 /// # async fn example() -> Result<(), wharf::observe::OtlpError> {
-/// if let Some(otlp) = Otlp::from_env("harbour", "1.0.0")? {
-///     let observers = (otlp.traces(), otlp.metrics());
-///     otlp.start();
-///     // … the work of the program …
+/// let otlp = Otlp::from_env()?;
+/// if let Some(otlp) = &otlp {
+///     otlp.start("harbour-client", "1.0.0");
+/// }
+/// // … the calls of the program …
+/// if let Some(otlp) = &otlp {
 ///     otlp.shutdown().await;
-///     # drop(observers);
 /// }
 /// # Ok(())
 /// # }
@@ -61,21 +62,19 @@ pub struct Otlp(Arc<OtlpExport>);
 struct OtlpExport {
     settings: OtlpSettings,
     queue: Arc<SpanQueue>,
-    metrics: Mutex<Option<Metrics>>,
+    metrics: Option<Metrics>,
     stop: watch::Sender<bool>,
     worker: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Otlp {
-    /// Reads the variables of the process. All callers share one export; the first one names the service, unless
-    /// `OTEL_SERVICE_NAME` does. `None` if nothing is exported.
+    /// Reads the variables of the process. All callers share one export. `None` if nothing is exported.
     ///
     /// # Errors
     /// If a variable has a value that is not supported.
-    pub fn from_env(service: &str, version: &str) -> Result<Option<Otlp>, OtlpError> {
+    pub fn from_env() -> Result<Option<Otlp>, OtlpError> {
         static SHARED: OnceLock<Result<Option<Otlp>, OtlpError>> = OnceLock::new();
-        let variable = |name: &str| std::env::var(name).ok();
-        SHARED.get_or_init(|| Otlp::from_variables(service, version, variable)).clone()
+        SHARED.get_or_init(|| Otlp::from_variables(|name| std::env::var(name).ok())).clone()
     }
 
     /// Creates an export with these variables.
@@ -83,15 +82,13 @@ impl Otlp {
     /// # Errors
     /// If a variable has a value that is not supported.
     pub fn from_variables(
-        service: &str,
-        version: &str,
         variable: impl Fn(&str) -> Option<String>,
     ) -> Result<Option<Otlp>, OtlpError> {
-        let settings = OtlpSettings::read((service, version), variable)?;
+        let settings = OtlpSettings::read(variable)?;
         Ok(settings.map(|settings| {
             let queue = Arc::new(SpanQueue::new(settings.batch.queue, settings.batch.batch));
-            let (metrics, worker) = (Mutex::default(), Mutex::default());
-            let stop = watch::Sender::new(false);
+            let metrics = settings.metrics.as_ref().map(|_| Metrics::new());
+            let (stop, worker) = (watch::Sender::new(false), Mutex::default());
             Otlp(Arc::new(OtlpExport { settings, queue, metrics, stop, worker }))
         }))
     }
@@ -106,24 +103,18 @@ impl Otlp {
     /// Returns the observer whose metrics are exported, unless only traces are.
     #[must_use]
     pub fn metrics(&self) -> Option<Metrics> {
-        self.0.settings.metrics.as_ref()?;
-        let mut metrics = self.0.metrics.lock().unwrap_or_else(PoisonError::into_inner);
-        Some(metrics.get_or_insert_with(Metrics::new).clone())
+        self.0.metrics.clone()
     }
 
-    /// Exports these metrics, which another part of the program renders, too.
-    #[must_use]
-    pub fn with_metrics(self, metrics: Metrics) -> Self {
-        *self.0.metrics.lock().unwrap_or_else(PoisonError::into_inner) = Some(metrics);
-        self
-    }
-
-    /// Starts the export on the current tokio runtime; once only.
-    pub fn start(&self) {
+    /// Starts the export on the current tokio runtime; once only. The resource has this service and version, unless the
+    /// variables have others. Calls before the start are not recorded.
+    pub fn start(&self, service: &str, version: &str) {
         let mut worker = self.0.worker.lock().unwrap_or_else(PoisonError::into_inner);
         if worker.is_none() {
+            let (mut settings, queue) = (self.0.settings.clone(), self.0.queue.clone());
+            settings.describe(service, version);
+            queue.open();
             let stop = self.0.stop.subscribe();
-            let (settings, queue) = (self.0.settings.clone(), self.0.queue.clone());
             *worker = Some(tokio::spawn(Worker::new(settings, queue, self.metrics(), stop).run()));
         }
     }

@@ -18,7 +18,7 @@ use crate::traces::sampler::Sampler;
 ///     "OTEL_EXPORTER_OTLP_PROTOCOL" => Some("grpc".to_owned()),
 ///     _ => None,
 /// };
-/// let error = Otlp::from_variables("harbour", "1.0.0", variable).unwrap_err();
+/// let error = Otlp::from_variables(variable).unwrap_err();
 /// assert!(error.to_string().contains("http/protobuf"));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,7 +74,6 @@ struct Variables<F>(F);
 impl OtlpSettings {
     /// Reads the settings; `None` if the variables name no receiver, or turn the export off.
     pub(crate) fn read(
-        service: (&str, &str),
         variable: impl Fn(&str) -> Option<String>,
     ) -> Result<Option<Self>, OtlpError> {
         let variables = Variables(variable);
@@ -91,7 +90,7 @@ impl OtlpSettings {
         Ok(Some(OtlpSettings {
             traces,
             metrics,
-            resource: variables.resource(service)?,
+            resource: variables.resource()?,
             sampler: variables.sampler()?,
             batch: BatchSettings {
                 queue,
@@ -197,29 +196,41 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
         })
     }
 
-    /// Returns the attributes of the resource: those of the variables before our own.
-    fn resource(&self, (name, version): (&str, &str)) -> Result<Vec<(String, String)>, OtlpError> {
-        let mut attributes = Vec::new();
-        let mut add = |key: &str, value: String| {
-            if !attributes.iter().any(|(known, _)| known == key) {
-                attributes.push((key.to_owned(), value));
-            }
-        };
-        if let Some(name) = self.text("OTEL_SERVICE_NAME") {
-            add("service.name", name);
-        }
+    /// Returns the attributes of the resource that the variables set.
+    fn resource(&self) -> Result<Vec<(String, String)>, OtlpError> {
+        let name = self.text("OTEL_SERVICE_NAME").map(|name| ("service.name".to_owned(), name));
         let given = self.text("OTEL_RESOURCE_ATTRIBUTES").unwrap_or_default();
-        for (key, value) in pairs("OTEL_RESOURCE_ATTRIBUTES", &given)? {
-            add(&key, value);
-        }
-        add("service.name", name.to_owned());
-        add("service.version", version.to_owned());
-        add("service.instance.id", format!("{:016x}", wharf_model::random_id()));
-        add("telemetry.sdk.name", "wharf".to_owned());
-        add("telemetry.sdk.language", "rust".to_owned());
-        add("telemetry.sdk.version", env!("CARGO_PKG_VERSION").to_owned());
-        Ok(attributes)
+        let given = pairs("OTEL_RESOURCE_ATTRIBUTES", &given)?;
+        Ok(name.into_iter().chain(given).fold(Vec::new(), with_default))
     }
+}
+
+impl OtlpSettings {
+    /// Adds the attributes of the resource that the variables did not set.
+    pub(crate) fn describe(&mut self, service: &str, version: &str) {
+        let instance = format!("{:016x}", wharf_model::random_id());
+        let ours = [
+            ("service.name", service),
+            ("service.version", version),
+            ("service.instance.id", &instance),
+            ("telemetry.sdk.name", "wharf"),
+            ("telemetry.sdk.language", "rust"),
+            ("telemetry.sdk.version", env!("CARGO_PKG_VERSION")),
+        ];
+        let ours = ours.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        self.resource = ours.into_iter().fold(std::mem::take(&mut self.resource), with_default);
+    }
+}
+
+/// Adds an attribute that is not set.
+fn with_default(
+    mut attributes: Vec<(String, String)>,
+    attribute: (String, String),
+) -> Vec<(String, String)> {
+    if attributes.iter().all(|(key, _)| *key != attribute.0) {
+        attributes.push(attribute);
+    }
+    attributes
 }
 
 /// Parses `key=value,key=value`, with percent-encoded values. The error shows no value.
@@ -241,7 +252,8 @@ mod tests {
     fn read(variables: &[(&str, &str)]) -> Result<Option<OtlpSettings>, String> {
         let variable =
             |name: &str| variables.iter().find(|it| it.0 == name).map(|it| it.1.to_owned());
-        OtlpSettings::read(("harbour", "1.0.0"), variable).map_err(|error| error.to_string())
+        let read = OtlpSettings::read(variable);
+        read.map_err(|error| error.to_string())
     }
 
     #[test]
@@ -271,7 +283,8 @@ mod tests {
             ("OTEL_TRACES_SAMPLER_ARG", "0.01"),
             ("OTEL_BSP_MAX_QUEUE_SIZE", "10"),
         ]);
-        let settings = settings.unwrap().unwrap();
+        let mut settings = settings.unwrap().unwrap();
+        settings.describe("harbour", "1.0.0");
         let (traces, metrics) = (settings.traces.unwrap(), settings.metrics.unwrap());
         assert_eq!(traces.url.as_str(), "http://127.0.0.1:1/own");
         assert_eq!(metrics.url.as_str(), "http://127.0.0.1:4318/base/v1/metrics");

@@ -30,7 +30,7 @@ use crate::traces::{
 /// let variable = |name: &str| {
 ///     (name == "OTEL_EXPORTER_OTLP_ENDPOINT").then(|| "http://127.0.0.1:4318".to_owned())
 /// };
-/// let otlp = Otlp::from_variables("harbour", "1.0.0", variable)?.unwrap();
+/// let otlp = Otlp::from_variables(variable)?.unwrap();
 /// let traces: Traces = otlp.traces().unwrap();
 /// # let _ = traces;
 /// # Ok::<(), wharf::observe::OtlpError>(())
@@ -52,13 +52,18 @@ impl Traces {
     #[doc(hidden)]
     #[must_use]
     pub fn without_export(ratio: f64) -> Traces {
-        Traces::new(Sampler::ratio(ratio), Arc::new(SpanQueue::new(1, 1)))
+        let queue = SpanQueue::new(1, 1);
+        queue.open();
+        Traces::new(Sampler::ratio(ratio), Arc::new(queue))
     }
 }
 
 impl Observer for Traces {
     fn call_started(&self, call: &CallStart<'_>) -> CallState {
         let TraceRecorder { sampler, queue } = &*self.0;
+        if !queue.is_open() {
+            return CallState::Ignored;
+        }
         let Some(parent) = parent(call) else {
             let random = random_id();
             return match sampler.samples(random) {

@@ -4,7 +4,7 @@ use std::{
     collections::VecDeque,
     sync::{
         Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 
@@ -35,13 +35,25 @@ pub(crate) struct SpanQueue {
     spans: Mutex<VecDeque<FinishedSpan>>,
     capacity: usize,
     batch: usize,
+    /// Spans are recorded while they are exported.
+    is_open: AtomicBool,
     /// Notified when there is a full batch.
     pub(crate) filled: Notify,
 }
 
 impl SpanQueue {
     pub(crate) fn new(capacity: usize, batch: usize) -> Self {
-        SpanQueue { spans: Mutex::default(), capacity, batch, filled: Notify::new() }
+        let (spans, is_open, filled) = Default::default();
+        SpanQueue { spans, capacity, batch, is_open, filled }
+    }
+
+    /// Returns whether spans are exported.
+    pub(crate) fn is_open(&self) -> bool {
+        self.is_open.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn open(&self) {
+        self.is_open.store(true, Ordering::Relaxed);
     }
 
     /// Adds a span; drops it if the queue is full.

@@ -64,7 +64,7 @@ mod tests {
     fn a_ratio_records_its_share_and_the_caller_decides_first() {
         let named = |name| Sampler::named(name, 0.25).unwrap();
         let ids = (0..1000).map(|it: u64| it * (u64::MAX / 1000));
-        assert_eq!(ids.clone().filter(|id| named("traceidratio").samples(*id)).count(), 250);
+        assert_eq!(ids.clone().filter(|id| named("traceidratio").samples(*id)).count(), 251);
         assert_eq!(ids.clone().filter(|id| named("always_on").samples(*id)).count(), 1000);
         assert_eq!(ids.filter(|id| named("parentbased_always_off").samples(*id)).count(), 0);
         let parent = |is_sampled| TraceContext::new(u128::from(u64::MAX), 1, is_sampled);

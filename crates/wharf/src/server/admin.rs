@@ -35,7 +35,7 @@ impl Server {
                 self
             }
             None => {
-                let metrics = Metrics::new();
+                let metrics = exported_metrics().unwrap_or_default();
                 self.admin = Some(AdminOptions { address, metrics: metrics.clone() });
                 self.routing(|router| router.observe(metrics))
             }
@@ -58,6 +58,14 @@ impl Endpoint {
         tokio::spawn(serve_admin(listener, self.http.clone(), page));
         Ok(Some(bound))
     }
+}
+
+/// Returns the metrics that are exported over OTLP, if they are, so that both have the same values.
+fn exported_metrics() -> Option<Metrics> {
+    #[cfg(feature = "otlp")]
+    return wharf_telemetry::Otlp::from_env().ok().flatten()?.metrics();
+    #[cfg(not(feature = "otlp"))]
+    None
 }
 
 struct RenderedMetrics(Metrics);

@@ -51,7 +51,7 @@ const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
 #[must_use = "a server does nothing until it runs or is built"]
 pub struct Server {
     router: RouterBuilder,
-    about: Implementation,
+    pub(super) about: Implementation,
     eras: SupportedEras,
     profile: ErrorProfile,
     log_level: LogLevel,
@@ -441,7 +441,8 @@ impl Server {
 
     /// Runs the server for the lifetime of the process: until the client disconnects (over stdin
     /// and stdout) or a signal arrives. A second signal ends it at once. The address of a socket is
-    /// printed on stderr. Over HTTP, [`/live` and `/ready`](crate::http::Http::health) are served too.
+    /// printed on stderr. Over HTTP, [`/live` and `/ready`](crate::http::Http::health) are served too. Traces and metrics
+    /// are exported if the variables of OpenTelemetry name a receiver (`OTEL_EXPORTER_OTLP_ENDPOINT`).
     ///
     /// After it returns, the process has one more second to end by itself. Then it is ended, because
     /// a blocking handler that hangs would hold it up for ever.
@@ -462,6 +463,8 @@ impl Server {
         let this = Server { http: self.http.health(), ..self };
         #[cfg(not(feature = "http"))]
         let this = self;
+        #[cfg(feature = "otlp")]
+        let (this, otlp) = super::otlp::export(this);
         let endpoint = this.build()?;
         #[cfg(feature = "metrics")]
         if let Some(address) = endpoint.start_admin().await? {
@@ -486,6 +489,10 @@ impl Server {
                 let status = format!("{name}: serving lines at unix:{}", path.display());
                 endpoint.serve_unix_then(path, || print_status(&status)).await?;
             }
+        }
+        #[cfg(feature = "otlp")]
+        if let Some(otlp) = otlp {
+            otlp.shutdown().await;
         }
         std::thread::Builder::new().name("wharf-end".into()).spawn(|| {
             std::thread::sleep(EXIT_TIMEOUT);

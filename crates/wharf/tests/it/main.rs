@@ -44,4 +44,6 @@ mod method_availability;
 mod metrics;
 #[cfg(all(feature = "client", feature = "oauth-proxy"))]
 mod oauth_proxy;
+#[cfg(all(feature = "client", feature = "otlp"))]
+mod otlp;
 mod single_message;
