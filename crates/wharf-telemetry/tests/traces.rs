@@ -16,7 +16,7 @@ use tokio::{
 };
 use wharf_model::{
     ActiveCall, BoxFuture, ClientObservation, Deadlines, Error, ErrorKind, Event, Method,
-    ObservedSession, ObservedTransport, Observer, Observers, Outbox, Outcome, Parts, RemoteAddress,
+    ObservedSession, ObservedTransport, Observers, Outbox, Outcome, Parts, RemoteAddress,
     Request, RequestBuilder, Service, Timer, ToolResult, TraceContext,
 };
 use wharf_telemetry::{Metrics, MetricsFormat, Otlp};
@@ -93,7 +93,10 @@ fn call(observers: &Observers, request: Request) -> Outcome {
 }
 
 fn tool(name: &str) -> Request {
-    RequestBuilder::new(Method::CallTool).target(name).arguments(r#"{"password":"hunter2"}"#).build()
+    RequestBuilder::new(Method::CallTool)
+        .target(name)
+        .arguments(r#"{"password":"hunter2"}"#)
+        .build()
 }
 
 /// Receiver that sends the body of each request to the test.
@@ -153,7 +156,8 @@ async fn spans(otlp: Otlp, mut received: mpsc::UnboundedReceiver<Value>) -> Vec<
         let list = &body["resourceSpans"][0]["scopeSpans"][0]["spans"];
         spans.extend(list.as_array().into_iter().flatten().cloned().map(|mut span| {
             let pairs = span["attributes"].as_array().unwrap().iter();
-            let value = |it: &Value| it["value"].as_object().unwrap().values().next().unwrap().clone();
+            let value =
+                |it: &Value| it["value"].as_object().unwrap().values().next().unwrap().clone();
             let pairs = pairs.map(|it| (it["key"].as_str().unwrap().to_owned(), value(it)));
             span["attributes"] = Value::Object(pairs.collect());
             span
@@ -219,7 +223,7 @@ async fn names_kinds_attributes_and_status_are_those_of_the_conventions() {
     let failed = |message: &str| json!({"message": message, "code": 2});
     let code = |status: &str| json!({"rpc.response.status_code": status});
     let broken = json!({"rpc.response.status_code": "-32603", "error.type": "-32603"});
-    let refused = json!({"rpc.response.status_code": "-32602", "error.type": "-32602",
+    let refused = json!({"rpc.response.status_code": "-32002", "error.type": "-32002",
         "mcp.protocol.version": "2025-11-25", "network.transport": "tcp",
         "network.protocol.name": "http", "server.address": "mcp.example", "server.port": "443"});
     let whole = json!({"jsonrpc.request.id": "a1", "network.transport": "tcp",
@@ -228,12 +232,27 @@ async fn names_kinds_attributes_and_status_are_those_of_the_conventions() {
     let task = json!({"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "echo"});
     let expected = [
         ("tools/call echo", SERVER, of_tool("echo", whole), UNSET),
-        ("tools/call fail", SERVER, of_tool("fail", json!({"error.type": "tool_error"})), failed("no wind")),
+        (
+            "tools/call fail",
+            SERVER,
+            of_tool("fail", json!({"error.type": "tool_error"})),
+            failed("no wind"),
+        ),
         // The caller's fault is no error of the server, and a name that callers invent is no part of the span's.
-        ("tools/call", SERVER, of_tool("unknown", code("-32602")), UNSET),
+        ("tools/call", SERVER, of_tool("unknown", code("-32002")), UNSET),
         ("tools/call broken", SERVER, of_tool("broken", broken), failed("Internal error")),
-        ("prompts/get greet", SERVER, with(method("prompts/get"), "gen_ai.prompt.name", "greet"), UNSET),
-        ("resources/read", SERVER, with(method("resources/read"), "mcp.resource.uri", "file:///a"), UNSET),
+        (
+            "prompts/get greet",
+            SERVER,
+            with(method("prompts/get"), "gen_ai.prompt.name", "greet"),
+            UNSET,
+        ),
+        (
+            "resources/read",
+            SERVER,
+            with(method("resources/read"), "mcp.resource.uri", "file:///a"),
+            UNSET,
+        ),
         ("tools/list", SERVER, method("tools/list"), UNSET),
         ("tools/call unknown", CLIENT, of_tool("unknown", refused), failed("Unknown tool")),
         ("execute_tool echo", INTERNAL, task, UNSET),
@@ -261,7 +280,8 @@ async fn the_caller_decides_about_the_trace_and_a_client_carries_it_on() {
     let (address, received) = receiver().await;
     let otlp = export(&address, &[("OTEL_METRICS_EXPORTER", "none")]);
     let observers = Observers::default().with(otlp.traces().unwrap());
-    let traceparent = |sampled: &str| format!("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-{sampled}");
+    let traceparent =
+        |sampled: &str| format!("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-{sampled}");
     let with_meta = |name: &str, traceparent: &str| {
         let meta = json!({"traceparent": traceparent, "tracestate": "a=1", "baggage": "k=v"});
         RequestBuilder::new(Method::CallTool).target(name).meta(&meta.to_string()).build()

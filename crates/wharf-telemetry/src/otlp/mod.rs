@@ -27,7 +27,7 @@ pub use crate::otlp::settings::OtlpError;
 use crate::{
     Metrics, Traces,
     otlp::{settings::OtlpSettings, worker::Worker},
-    traces::queue::{SpanQueue, count_dropped},
+    traces::queue::SpanQueue,
 };
 
 /// Maximum time of the last export at the end of the process.
@@ -126,8 +126,7 @@ impl Otlp {
         self.0.stop.send_replace(true);
         if timeout(FLUSH_TIMEOUT, &mut worker).await.is_err() {
             worker.abort();
-            let left = std::iter::from_fn(|| Some(self.0.queue.take()).filter(|it| !it.is_empty()));
-            count_dropped(left.map(|it| it.len()).sum(), "the process ended before their export");
+            let _ = worker.await;
         }
     }
 }

@@ -121,6 +121,16 @@ impl Worker {
     }
 }
 
+/// Counts the spans that are left when the process ends.
+impl Drop for Worker {
+    fn drop(&mut self) {
+        let left = self.queue.take_all().len() + self.unsent.take().map_or(0, |it| it.0);
+        if left > 0 {
+            count_dropped(left, "the process ended before their export");
+        }
+    }
+}
+
 #[derive(Clone, Copy)]
 enum Export {
     Spans,

@@ -78,6 +78,10 @@ impl SpanQueue {
         spans.drain(..most).collect()
     }
 
+    pub(crate) fn take_all(&self) -> VecDeque<FinishedSpan> {
+        std::mem::take(&mut *self.lock())
+    }
+
     /// Returns whether there is a full batch.
     pub(crate) fn is_filled(&self) -> bool {
         self.lock().len() >= self.batch

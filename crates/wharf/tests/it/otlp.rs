@@ -75,9 +75,8 @@ async fn client(url: String, otlp: &Otlp, version: &str) -> Client {
 }
 
 fn find<'s>(spans: &'s [Value], service: &str, kind: &str, name: &str) -> &'s Value {
-    let is_it = |span: &&Value| {
-        span["service"] == service && span["kind"] == kind && span["name"] == name
-    };
+    let is_it =
+        |span: &&Value| span["service"] == service && span["kind"] == kind && span["name"] == name;
     let found: Vec<_> = spans.iter().filter(is_it).collect();
     let [span] = found[..] else { panic!("{service} {kind} {name}: {spans:#?}") };
     span
@@ -98,9 +97,8 @@ async fn one_trace(version: &str) -> Vec<Value> {
     let proxy = traced(Server::from(back), &proxies).build().unwrap();
     let front = client(serve(&proxy).await, &clients, version).await;
     let root = TraceContext::root(7, true);
-    let called = CurrentTrace::Context(root.clone()).scope(async {
-        front.call_task("count", json!({})).await.unwrap().wait().await.unwrap()
-    });
+    let called = CurrentTrace::Context(root.clone())
+        .scope(async { front.call_task("count", json!({})).await.unwrap().wait().await.unwrap() });
     assert_eq!(called.await.content[0].as_text(), Some("3"));
     for otlp in [ends, proxies, clients] {
         otlp.shutdown().await;
