@@ -1,5 +1,6 @@
 //! Telemetry of Wharf: [`Metrics`], an observer that counts calls and events and renders them for Prometheus, and, with
-//! the feature `otlp`, `Traces`, an observer that records spans, and `Otlp`, which exports both.
+//! the feature `otlp`, `Traces`, an observer that records spans, and `Otlp`, which exports both; with the feature `otel`,
+//! `OpenTelemetrySpans`, an observer that makes spans with the SDK of the application.
 //!
 //! Names, attributes and bucket boundaries are those of the OpenTelemetry conventions for MCP; names of our own begin
 //! with `wharf_`.
@@ -7,8 +8,12 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod metrics;
+#[cfg(feature = "otel")]
+mod otel;
 #[cfg(feature = "otlp")]
 mod otlp;
+#[cfg(any(feature = "otel", feature = "otlp"))]
+mod span;
 #[cfg(feature = "otlp")]
 mod traces;
 
@@ -16,6 +21,8 @@ pub use crate::metrics::{
     Metrics, MetricsFormat,
     families::{METRIC_FAMILIES, MetricKind},
 };
+#[cfg(feature = "otel")]
+pub use crate::otel::OpenTelemetrySpans;
 #[cfg(feature = "otlp")]
 pub(crate) use crate::traces::queue::dropped_spans;
 #[cfg(feature = "otlp")]

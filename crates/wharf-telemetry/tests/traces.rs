@@ -16,8 +16,8 @@ use tokio::{
 };
 use wharf_model::{
     ActiveCall, BoxFuture, ClientObservation, Deadlines, Error, ErrorKind, Event, Method,
-    ObservedSession, ObservedTransport, Observers, Outbox, Outcome, Parts, RemoteAddress,
-    Request, RequestBuilder, Service, Timer, ToolResult, TraceContext,
+    ObservedSession, ObservedTransport, Observers, Outbox, Outcome, Parts, RemoteAddress, Request,
+    RequestBuilder, Service, Timer, ToolResult, TraceContext,
 };
 use wharf_telemetry::{Metrics, MetricsFormat, Otlp};
 

@@ -44,7 +44,8 @@
 //! | `auth` | authorization of callers at servers, and of clients at servers |
 //! | `oauth-proxy` | authorization server in front of an identity provider without client registration |
 //! | `metrics` (default) | [`Metrics`](observe::Metrics) and the admin listener, [`Server::admin`] |
-//! | `otlp` (default) | traces and metrics over OTLP, if the variables of OpenTelemetry name a receiver: `observe::Otlp` |
+//! | `otlp` | traces and metrics over OTLP, if the variables of OpenTelemetry name a receiver: `observe::Otlp` |
+//! | `otel` | spans with the OpenTelemetry SDK of the application: `observe::OpenTelemetrySpans` |
 //! | `axum`, `tower` | mounting in an axum application; tower layers as middleware |
 //! | `websocket`, `tls` | WebSocket; HTTPS |
 //! | `sqlite`, `redis`, `redis-tls` | stores that outlive the process, or are shared by many |

@@ -13,6 +13,8 @@ pub use wharf_model::{
 };
 #[cfg(feature = "server")]
 pub use wharf_server::Tracing;
+#[cfg(feature = "otel")]
+pub use wharf_telemetry::OpenTelemetrySpans;
 #[cfg(feature = "metrics")]
 pub use wharf_telemetry::{Metrics, MetricsFormat};
 #[cfg(feature = "otlp")]

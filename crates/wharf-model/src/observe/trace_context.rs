@@ -91,7 +91,13 @@ impl TraceContext {
     /// Returns the context of a new span within this one.
     #[must_use]
     pub fn child(&self, is_sampled: bool) -> TraceContext {
-        TraceContext { span_id: random_id(), is_sampled, ..self.clone() }
+        self.with_span(random_id(), is_sampled)
+    }
+
+    /// Returns the context of another span of the trace.
+    #[must_use]
+    pub fn with_span(&self, span_id: u64, is_sampled: bool) -> TraceContext {
+        TraceContext { span_id, is_sampled, ..self.clone() }
     }
 
     /// Parses the context in `_meta`; `None` if it has no valid `traceparent`.

@@ -6,7 +6,7 @@ use wharf_model::SPAN_CONVENTIONS;
 
 use crate::{
     otlp::message::{Field, FieldValue, Message, field, fixed, message, messages, text},
-    traces::span::{FinishedSpan, is_integer},
+    span::{FinishedSpan, is_integer},
 };
 
 /// Numbers of the kinds of spans.

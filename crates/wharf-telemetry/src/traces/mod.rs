@@ -2,7 +2,6 @@
 
 pub(crate) mod queue;
 pub(crate) mod sampler;
-pub(crate) mod span;
 
 use std::{fmt, sync::Arc, time::SystemTime};
 
@@ -11,10 +10,9 @@ use wharf_model::{
     random_id,
 };
 
-use crate::traces::{
-    queue::SpanQueue,
-    sampler::Sampler,
+use crate::{
     span::{FinishedSpan, end_attributes, start_attributes},
+    traces::{queue::SpanQueue, sampler::Sampler},
 };
 
 /// Records a span of each call that is sampled, by the OpenTelemetry conventions for MCP, and of each run of a task.
@@ -52,7 +50,7 @@ impl Traces {
     #[doc(hidden)]
     #[must_use]
     pub fn without_export(ratio: f64) -> Traces {
-        let queue = SpanQueue::new(1, 1);
+        let queue = SpanQueue::new(1 << 16, 1 << 16);
         queue.open();
         Traces::new(Sampler::ratio(ratio), Arc::new(queue))
     }

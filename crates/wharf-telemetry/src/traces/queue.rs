@@ -11,7 +11,7 @@ use std::{
 use tokio::sync::Notify;
 use wharf_model::LogThrottle;
 
-use crate::traces::span::FinishedSpan;
+use crate::span::FinishedSpan;
 
 /// Spans of this process that were not exported.
 static DROPPED_SPANS: AtomicU64 = AtomicU64::new(0);
