@@ -18,7 +18,9 @@ use tracing::{
     span,
 };
 use wharf_model::{
-    BoxFuture, Error, ErrorKind, Event, InputMode, Outbox, Outcome, Request, Service, ToolResult,
+    ActiveCall, BoxFuture, ClientObservation, Deadlines, Error, ErrorKind, Event, InputMode,
+    Method, ObservedSession, ObservedTransport, Observers, Outbox, Outcome, Parts, Principal,
+    Request, Service, ToolResult, hashed_id,
 };
 use wharf_server::{Args, Ctx, Extension, PanicGuard, Resource, Router, Tool, ToolError, Tracing};
 
@@ -101,6 +103,87 @@ fn one_span_a_call_with_clean_names_and_no_arguments() {
     }
     assert!(!all.contains("hunter2") && !all.contains("welcome"), "{all}");
     assert!(!all.contains(['\r', '\n', '\u{1b}', '\u{202e}']), "{all:?}");
+}
+
+/// A request as a transport receives it.
+fn received_request(meta: &str) -> Request {
+    let body = format!(
+        r#"{{"id":"a1","params":{{"name":"login","arguments":{{"password":"x"}},"_meta":{meta}}}}}"#
+    );
+    let at = |text: &str| {
+        let start = body.find(text).unwrap();
+        wharf_model::Span::new(start as u32, (start + text.len()) as u32)
+    };
+    let mut parts = Parts::default();
+    parts.id = at("\"a1\"");
+    parts.params = at(body[body.find("params").unwrap() + 8..].strip_suffix('}').unwrap());
+    (parts.target, parts.arguments, parts.meta) =
+        (at("\"login\""), at(r#"{"password":"x"}"#), at(meta));
+    let mut request = Request::new(Method::CallTool, body.clone().into(), parts);
+    request.scope.insert(ObservedTransport::Http);
+    request.scope.insert(Principal::new("alice"));
+    request.scope.insert(ObservedSession("secret-session".into()));
+    request
+}
+
+#[test]
+fn the_line_of_a_call_has_who_what_and_where_it_belongs() {
+    let tool = Tool::new("login", async |_: Args<Login>| ToolResult::error("no\nwind"));
+    let router = Router::builder().add(tool).build().unwrap();
+    let meta = r#"{"traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}"#;
+    let record = TraceCollector::default();
+    tracing::subscriber::with_default(record.clone(), || now(&router, received_request(meta)));
+    let lines = record.0.lock().unwrap().clone();
+    let ends: Vec<_> = lines.iter().filter(|line| line.starts_with("event")).collect();
+    let [end] = ends[..] else { panic!("one line, not {lines:#?}") };
+    let session = hashed_id("secret-session");
+    let (before, after) = end.split_once(" ms=").unwrap();
+    assert_eq!(
+        before,
+        format!(
+            "event message=call finished method=tools/call name=login id=a1 transport=http \
+             principal=alice session={session}"
+        )
+    );
+    let after = after.split_once(' ').unwrap().1;
+    assert_eq!(
+        after,
+        "outcome=tool_error error=no\u{fffd}wind trace_id=0af7651916cd43dd8448eb211c80319c \
+         span_id=b7ad6b7169203331"
+    );
+    assert!(!lines.join("|").contains("secret"), "{lines:#?}");
+}
+
+#[test]
+fn the_call_of_a_client_has_a_span_and_a_line_too() {
+    struct Echo;
+    impl Service for Echo {
+        fn call(&self, _: Request, _: Outbox) -> BoxFuture<Outcome> {
+            Box::pin(async { ToolResult::text("x").into() })
+        }
+    }
+    let observers = Observers::default().with(Tracing);
+    let client = ClientObservation {
+        observers: &observers,
+        server: Some("https://mcp.example/mcp"),
+        protocol_version: Some("2025-11-25"),
+        transport: Some(ObservedTransport::Http),
+    };
+    let record = TraceCollector::default();
+    tracing::subscriber::with_default(record.clone(), || {
+        let deadlines = Deadlines { idle: None, total: None };
+        let timer = Arc::new(NeverTimer);
+        let request = call("login", "{}");
+        let mut call = ActiveCall::start_for_client(&Echo, request, timer, deadlines, client);
+        assert!(matches!(poll(&mut call), Poll::Ready(Event::Done(_))));
+    });
+    let lines = record.0.lock().unwrap().clone();
+    let [span, end] = &lines[..] else { panic!("a span and a line, not {lines:#?}") };
+    assert!(span.starts_with("span call otel.name=tools/call login otel.kind=client "), "{span}");
+    assert!(span.contains(" server.address=mcp.example server.port=443"), "{span}");
+    let line = "event message=call finished role=client method=tools/call name=login \
+                revision=2025-11-25 transport=http ms=";
+    assert!(end.starts_with(line), "{end}");
 }
 
 fn boom() -> String {
