@@ -114,11 +114,15 @@ fn received_request(meta: &str) -> Request {
         let start = body.find(text).unwrap();
         wharf_model::Span::new(start as u32, (start + text.len()) as u32)
     };
-    let mut parts = Parts::default();
-    parts.id = at("\"a1\"");
-    parts.params = at(body[body.find("params").unwrap() + 8..].strip_suffix('}').unwrap());
-    (parts.target, parts.arguments, parts.meta) =
-        (at("\"login\""), at(r#"{"password":"x"}"#), at(meta));
+    let params = body[body.find("params").unwrap() + 8..].strip_suffix('}').unwrap();
+    let parts = Parts {
+        id: at("\"a1\""),
+        params: at(params),
+        target: at("\"login\""),
+        arguments: at(r#"{"password":"x"}"#),
+        meta: at(meta),
+        ..Parts::default()
+    };
     let mut request = Request::new(Method::CallTool, body.clone().into(), parts);
     request.scope.insert(ObservedTransport::Http);
     request.scope.insert(Principal::new("alice"));

@@ -13,7 +13,7 @@ use wharf::{
     observe::{CurrentTrace, Otlp, TraceContext},
     tasks::TaskMode,
 };
-use wharf_testbed::Installed;
+use wharf_testbed::foreign_programs::Installed;
 
 /// Receiver in Python; ends with the test.
 struct Receiver {
