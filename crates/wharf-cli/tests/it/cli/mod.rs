@@ -12,6 +12,7 @@ mod config;
 mod exit_codes;
 #[cfg(unix)]
 mod interrupts;
+mod otlp;
 #[cfg(unix)]
 mod protected_server;
 mod proxy_options;
