@@ -8,6 +8,8 @@ static SETS: &[(&str, &str)] = &[
     ("wharf-mcp", ""),
     ("wharf-mcp", "server"),
     ("wharf-mcp", "http,server"),
+    ("wharf-mcp", "logs,server"),
+    ("wharf-mcp", "logs,metrics,server"),
     ("wharf-mcp", "client"),
     ("wharf-mcp", "client,http"),
     ("wharf-mcp", "client,websocket"),

@@ -16,10 +16,16 @@ pub(crate) fn install_prometheus(_: &Workspace) -> Result<(), String> {
 /// Installs a package if `program` is missing.
 fn install_package(package: &str, program: &str) -> Result<(), String> {
     if let Some(version) = output(program, &["--version"]) {
-        println!("{package}: using {version}");
+        println!("{package}: using {}", version.lines().next().unwrap_or_default());
         return Ok(());
     }
     println!("{package}: installing Debian's package {package}");
+    if output("apt-get", &["--version"]).is_none() {
+        return Err(format!("{program} is missing, and so is apt-get, which would install it"));
+    }
+    if output("id", &["-u"]).is_some_and(|user| user != "0") {
+        return Err(format!("{program} is missing, and only root can install {package}"));
+    }
     // A missing or outdated package list is the usual reason for a failure.
     let arguments = ["install", "--yes", "--no-install-recommends", package];
     let installed = apt(&arguments).or_else(|_| apt(&["update"]).and_then(|()| apt(&arguments)));

@@ -60,6 +60,8 @@ pub(crate) enum CliCommand {
     Inspect(Inspect),
     /// Load-test a server: measure throughput and latency
     Bench(Bench),
+    /// Show the activity of a server, live: calls, errors, latencies, sessions, tasks
+    Top(Top),
     /// Log in to servers that require authorization, show the login status, log out
     Auth(Auth),
     /// Start the demo server, which has every feature of the protocol
@@ -258,6 +260,24 @@ pub(crate) struct Bench {
     pub(crate) yes: bool,
     #[command(flatten)]
     pub(crate) shared: CommonOptions,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "TARGET is the admin listener of a server: `--admin 127.0.0.1:9464` starts it. Ctrl-C stops."
+)]
+pub(crate) struct Top {
+    /// Address of the admin listener, such as 127.0.0.1:9464
+    pub(crate) target: String,
+    /// Show one report and exit
+    #[arg(long)]
+    pub(crate) once: bool,
+    /// Print JSON, at a terminal too: one object per report
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Time between two reports [default: 1s]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) interval: Option<Duration>,
 }
 
 #[derive(Debug, Args)]

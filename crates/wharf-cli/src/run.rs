@@ -9,7 +9,7 @@ use clap::{
 use tokio::{runtime, signal};
 
 use crate::{
-    cli::{Cli, CliCommand},
+    cli::{Cli, CliCommand, Top},
     context::Context,
     logging,
     show::ResultOutput,
@@ -26,9 +26,6 @@ use crate::{
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(6);
 const SHORT_CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Default log filter of a server, without `RUST_LOG`.
-const SERVER_LOG_FILTER: &str = "warn";
-
 pub(crate) fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
@@ -36,6 +33,7 @@ pub(crate) fn main() -> ExitCode {
     };
     match cli.verb {
         CliCommand::Serve(serve) => run_server(serve),
+        CliCommand::Top(top) => run_top(&top),
         CliCommand::Config(config) => {
             let (json, screen) = (config.json, StderrOutput::new());
             exit_code(configured(config, &screen), json, &screen)
@@ -98,16 +96,24 @@ fn exit_code(result: Result<(), CliError>, json: bool, screen: &StderrOutput) ->
 
 fn run_server(serve: crate::serve::Serve) -> ExitCode {
     let built = runtime::Builder::new_multi_thread().enable_all().build();
-    let served =
-        logging::start(Some(SERVER_LOG_FILTER)).and_then(|()| built?.block_on(serve.run()));
+    let served = built.map_err(CliError::from).and_then(|runtime| runtime.block_on(serve.run()));
     exit_code(served, false, &StderrOutput::new())
+}
+
+fn run_top(top: &Top) -> ExitCode {
+    let built = runtime::Builder::new_current_thread().enable_all().build();
+    let result = built.map_err(CliError::from).and_then(|runtime| {
+        logging::start()?;
+        runtime.block_on(top.run(wait_for_interrupt()))
+    });
+    exit_code(result, top.json, &StderrOutput::new())
 }
 
 fn run_client(mut verb: CliCommand) -> ExitCode {
     let Some(shared) = shared(&mut verb) else { return ExitCode::FAILURE };
     let context = Context::new(shared);
     let json = context.shared.json;
-    if let Err(fail) = logging::start(None) {
+    if let Err(fail) = logging::start() {
         return exit_code(Err(fail), json, &context.screen);
     }
     // A single call needs one thread, which starts faster than many.
@@ -190,6 +196,7 @@ async fn run(verb: &CliCommand, context: &Context) -> Result<(), CliError> {
         CliCommand::Auth(verb) => verb.run(context).await,
         CliCommand::Bench(_)
         | CliCommand::Serve(_)
+        | CliCommand::Top(_)
         | CliCommand::Config(_)
         | CliCommand::Completions { .. } => Ok(()),
     }
@@ -215,9 +222,10 @@ fn shared(verb: &mut CliCommand) -> Option<CommonOptions> {
                 ..CommonOptions::default()
             });
         }
-        CliCommand::Serve(_) | CliCommand::Config(_) | CliCommand::Completions { .. } => {
-            return None;
-        }
+        CliCommand::Serve(_)
+        | CliCommand::Top(_)
+        | CliCommand::Config(_)
+        | CliCommand::Completions { .. } => return None,
     };
     Some(std::mem::take(shared))
 }

@@ -1,13 +1,11 @@
 //! `wharf serve`: the demo server.
 
-use std::{
-    ffi::OsString,
-    io::{self, Write},
-};
+use std::ffi::OsString;
 
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Args, Command, FromArgMatches, value_parser};
 use wharf::{
     Server,
+    observe::Logs,
     server::{CommandLine, CommandLineOption, Transport},
 };
 
@@ -17,7 +15,7 @@ use crate::{error::CliError, store_options::StoreOptions};
 /// Options of the demo server.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Logs go to stderr: warnings, or the levels selected by RUST_LOG, such as RUST_LOG=info."
+    after_help = "Logs go to stderr: warnings, or the levels selected by WHARF_LOG or RUST_LOG, such as WHARF_LOG=info."
 )]
 pub(crate) struct Serve {
     #[command(flatten)]
@@ -94,13 +92,23 @@ fn client_configuration() -> String {
 
 impl Serve {
     pub(crate) async fn run(self) -> Result<(), CliError> {
+        // Errors that prevent serving concern an address, a path, a file or a variable.
+        let usage = |failure: wharf::RunError| CliError::usage(failure.to_string());
+        let command_line =
+            CommandLine::parse(self.transport.0.clone()).map_err(usage)?.unwrap_or_default();
+        let logs = command_line.logs().map_err(usage)?;
+        // Before the store is opened, which may log.
+        logs.start().map_err(|error| usage(error.into()))?;
         let server = self.stored.keep(demo::server()).await?;
-        // Errors that prevent serving concern an address, a path or a file on the command line.
-        self.serve(server).await.map_err(|failure| CliError::usage(failure.to_string()))
+        self.serve(server, command_line, &logs).await.map_err(usage)
     }
 
-    async fn serve(self, server: Server) -> wharf::Result<()> {
-        let command_line = CommandLine::parse(self.transport.0)?.unwrap_or_default();
+    async fn serve(
+        self,
+        server: Server,
+        command_line: CommandLine,
+        logs: &Logs,
+    ) -> wharf::Result<()> {
         let kept = self.stored.told();
         let how_to_connect = match command_line.transport() {
             Transport::Stdio => client_configuration(),
@@ -108,11 +116,10 @@ impl Serve {
             _ => LINES.to_owned(),
         };
         let version = env!("CARGO_PKG_VERSION");
-        // Stdout carries messages, so this goes to stderr. A closed stderr is not an error.
-        let _ = writeln!(
-            io::stderr(),
+        // Stdout carries messages, so this goes to stderr.
+        logs.print_status(&format!(
             "wharf-demo {version}: a demo server of every MCP revision.\n{kept}{how_to_connect}"
-        );
+        ));
         server.run_with(command_line).await
     }
 }

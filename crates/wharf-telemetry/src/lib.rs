@@ -1,12 +1,14 @@
-//! Telemetry of Wharf: [`Metrics`], an observer that counts calls and events and renders them for Prometheus, and, with
-//! the feature `otlp`, `Traces`, an observer that records spans, and `Otlp`, which exports both; with the feature `otel`,
-//! `OpenTelemetrySpans`, an observer that makes spans with the SDK of the application.
+//! Telemetry of Wharf: [`Metrics`], an observer that counts calls and events and renders them for Prometheus; `Logs`, the
+//! log of a process on stderr; with the feature `otlp`, `Traces`, an observer that records spans, and `Otlp`, which exports
+//! both; with the feature `otel`, `OpenTelemetrySpans`, an observer that makes spans with the SDK of the application.
 //!
 //! Names, attributes and bucket boundaries are those of the OpenTelemetry conventions for MCP; names of our own begin
 //! with `wharf_`.
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+#[cfg(feature = "logs")]
+mod logs;
 mod metrics;
 #[cfg(feature = "otel")]
 mod otel;
@@ -17,6 +19,8 @@ mod span;
 #[cfg(feature = "otlp")]
 mod traces;
 
+#[cfg(feature = "logs")]
+pub use crate::logs::{LogConfigError, LogFormat, Logs};
 pub use crate::metrics::{
     Metrics, MetricsFormat,
     families::{METRIC_FAMILIES, MetricKind},

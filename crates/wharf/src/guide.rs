@@ -20,6 +20,10 @@ struct ExtensionsGuide;
 #[doc = include_str!("../../../docs/tasks.md")]
 struct TasksGuide;
 
+#[cfg(feature = "server")]
+#[doc = include_str!("../../../docs/operations.md")]
+struct OperationsGuide;
+
 #[cfg(feature = "contract")]
 #[doc = include_str!("../../../docs/stores.md")]
 struct StoresGuide;

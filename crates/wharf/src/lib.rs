@@ -46,6 +46,7 @@
 //! | `metrics` (default) | [`Metrics`](observe::Metrics) and the admin listener, [`Server::admin`] |
 //! | `otlp` | traces and metrics over OTLP, if the variables of OpenTelemetry name a receiver: `observe::Otlp` |
 //! | `otel` | spans with the OpenTelemetry SDK of the application: `observe::OpenTelemetrySpans` |
+//! | `logs` (default) | [`Logs`](observe::Logs): log lines on stderr, for every server that ends in [`Server::run`] |
 //! | `axum`, `tower` | mounting in an axum application; tower layers as middleware |
 //! | `websocket`, `tls` | WebSocket; HTTPS |
 //! | `sqlite`, `redis`, `redis-tls` | stores that outlive the process, or are shared by many |

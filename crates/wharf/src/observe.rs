@@ -15,6 +15,8 @@ pub use wharf_model::{
 pub use wharf_server::Tracing;
 #[cfg(feature = "otel")]
 pub use wharf_telemetry::OpenTelemetrySpans;
+#[cfg(feature = "logs")]
+pub use wharf_telemetry::{LogConfigError, LogFormat, Logs};
 #[cfg(feature = "metrics")]
 pub use wharf_telemetry::{Metrics, MetricsFormat};
 #[cfg(feature = "otlp")]

@@ -112,6 +112,8 @@ from! {
     serde_json::Error,
     tokio::task::JoinError,
     wharf_model::Error,
+    #[cfg(feature = "logs")]
+    wharf_telemetry::LogConfigError,
     #[cfg(feature = "server")]
     wharf_store::StoreOpenError,
     #[cfg(feature = "client")]

@@ -11,6 +11,7 @@ pub(crate) mod prompt;
 pub(crate) mod read;
 pub(crate) mod rpc;
 pub(crate) mod tasks;
+pub(crate) mod top;
 
 use crate::{context::Context, error::CliError};
 

@@ -19,7 +19,12 @@ pub(crate) use dialog::Script;
 pub(crate) use dialog::{Dialog, Terminal};
 pub(crate) use locale::{ellipsis, shown as as_shown};
 pub(crate) use table::table;
-pub(crate) use width::{bytes, columns, cut, labelled, width, wrap};
+pub(crate) use width::{bytes, columns, cut, labelled, rows, width, wrap};
+
+/// True if stdout is a terminal that can redraw lines.
+pub(crate) fn can_redraw() -> bool {
+    io::stdout().is_terminal() && !color::is_dumb()
+}
 
 /// True if a user can be prompted: prompts go to stderr, answers come from stdin.
 pub(crate) fn is_interactive() -> bool {

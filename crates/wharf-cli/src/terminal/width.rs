@@ -7,12 +7,20 @@ use super::{Paint, ellipsis};
 /// Default terminal width.
 const DEFAULT_COLUMNS: usize = 80;
 
+/// Default number of lines of a terminal.
+const DEFAULT_ROWS: usize = 24;
+
 /// Available width in columns.
 pub(crate) fn columns() -> usize {
     let said = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
     let seen = || terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
     // Fewer columns fit nothing, and longer lines are hard to read.
     said.or_else(seen).unwrap_or(DEFAULT_COLUMNS).clamp(20, 240)
+}
+
+/// Number of lines of the terminal.
+pub(crate) fn rows() -> usize {
+    terminal_size::terminal_size().map_or(DEFAULT_ROWS, |(_, height)| usize::from(height.0)).max(2)
 }
 
 /// Width of `text` in columns.

@@ -148,6 +148,7 @@ pub struct RouterBuilder {
     limits: CallLimits,
     access: Option<Box<dyn Access>>,
     layers: Vec<Box<dyn Middleware>>,
+    masks_errors: bool,
     observers: Observers,
     seal: Option<Arc<dyn StateCipher>>,
     nonces: Option<Arc<dyn NonceStore>>,
@@ -175,6 +176,7 @@ impl RouterBuilder {
             limits: CallLimits::default(),
             access: None,
             layers: Vec::new(),
+            masks_errors: false,
             observers: Observers::default(),
             seal: None,
             nonces: None,
@@ -335,6 +337,16 @@ impl RouterBuilder {
         self
     }
 
+    /// Keeps the texts of handlers' errors from clients; off by default. The client receives `Internal error` with an id,
+    /// and the log has the id and the text.
+    ///
+    /// Errors whose kind is the caller's fault, such as `Error::invalid_params`, keep
+    /// their text: a handler writes it for the caller.
+    pub fn mask_errors(mut self, mask: bool) -> Self {
+        self.masks_errors = mask;
+        self
+    }
+
     /// Sets the cipher for state that travels through clients. The default are the keys in
     /// `WHARF_STATE_KEY` or in the file `WHARF_STATE_KEY_FILE`, or else a random key of this
     /// process.
@@ -384,6 +396,14 @@ impl RouterBuilder {
 
     /// Builds the router, or returns all problems.
     pub fn build(mut self) -> Result<Router, BuildError> {
+        if self.masks_errors {
+            self.parts.iter_mut().for_each(Part::mask_errors);
+            if self.upstream.is_some() {
+                let text = "a proxy forwards the errors of its upstream server: mask them there, or \
+                            remove `mask_errors`";
+                self.problems.add("server", text);
+            }
+        }
         let methods = self.methods();
         let (lists, next) = self.lists();
         let seal = self.take_cipher();
@@ -432,6 +452,7 @@ impl RouterBuilder {
             stores,
             catalog: ArcSwap::from_pointee(description.catalog(lists, self.cache)),
             observers: self.observers,
+            masks_errors: self.masks_errors,
             description,
             writing: Mutex::new(next),
             limits: self.limits,

@@ -9,6 +9,7 @@ pub(crate) mod into_contents;
 pub(crate) mod into_method_result;
 pub(crate) mod into_prompt;
 pub(crate) mod into_tool;
+mod masked_errors;
 pub(crate) mod request_state;
 pub(crate) mod string_args;
 pub(crate) mod suspend;

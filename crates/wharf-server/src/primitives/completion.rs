@@ -1,5 +1,7 @@
 //! Table of completion functions, by argument.
 
+use std::sync::Arc;
+
 use wharf_model::CompletionRequest;
 
 use crate::handler::{
@@ -28,6 +30,10 @@ impl CompleterTable {
 
     pub(crate) fn get(&self, argument: &str) -> Option<&dyn Endpoint> {
         self.0.iter().find(|(name, _)| name == argument).map(|(_, parts)| &*parts.endpoint)
+    }
+
+    pub(crate) fn endpoints(&mut self) -> impl Iterator<Item = &mut Arc<dyn Endpoint>> {
+        self.0.iter_mut().map(|(_, parts)| &mut parts.endpoint)
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -35,7 +35,10 @@ impl Registry {
 
     /// Adds a tool, a resource or a prompt, and notifies subscribers.
     pub fn add(&self, part: impl Into<Part>) -> Result<(), BuildError> {
-        let (server, part) = (&self.server, part.into());
+        let (server, mut part) = (&self.server, part.into());
+        if server.masks_errors {
+            part.mask_errors();
+        }
         if let Some(task_runtime) = part.task_runtime() {
             server.tasks.enable(task_runtime);
         }

@@ -50,6 +50,7 @@ pub(crate) struct ServerState {
     pub(crate) catalog: ArcSwap<CatalogSnapshot>,
     pub(crate) description: ServerDescription,
     pub(crate) observers: Observers,
+    pub(crate) masks_errors: bool,
     /// Locked while a new catalog is made; contains the order number of the next entry.
     pub(crate) writing: Mutex<u64>,
 }

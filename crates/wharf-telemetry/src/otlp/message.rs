@@ -8,10 +8,10 @@ pub(crate) type Message = Vec<Field>;
 pub(crate) struct Field {
     number: u32,
     name: &'static str,
-    value: FieldValue,
+    value: MessageValue,
 }
 
-pub(crate) enum FieldValue {
+pub(crate) enum MessageValue {
     Text(String),
     /// Id of a trace or span, which JSON has in hexadecimal form.
     Id(Vec<u8>),
@@ -29,25 +29,25 @@ pub(crate) enum FieldValue {
     Messages(Vec<Message>),
 }
 
-pub(crate) fn field(number: u32, name: &'static str, value: FieldValue) -> Field {
+pub(crate) fn field(number: u32, name: &'static str, value: MessageValue) -> Field {
     Field { number, name, value }
 }
 
 pub(crate) fn text(number: u32, name: &'static str, value: impl Into<String>) -> Field {
-    field(number, name, FieldValue::Text(value.into()))
+    field(number, name, MessageValue::Text(value.into()))
 }
 
 /// Field of a time: nanoseconds since 1970.
 pub(crate) fn fixed(number: u32, name: &'static str, value: u64) -> Field {
-    field(number, name, FieldValue::Fixed(value))
+    field(number, name, MessageValue::Fixed(value))
 }
 
 pub(crate) fn message(number: u32, name: &'static str, value: Message) -> Field {
-    field(number, name, FieldValue::Message(value))
+    field(number, name, MessageValue::Message(value))
 }
 
 pub(crate) fn messages(number: u32, name: &'static str, value: Vec<Message>) -> Field {
-    field(number, name, FieldValue::Messages(value))
+    field(number, name, MessageValue::Messages(value))
 }
 
 /// Writes the JSON form: ids in hexadecimal form, 64-bit integers as strings, enumerations as numbers.
@@ -56,21 +56,21 @@ pub(crate) fn json(message: &Message) -> Value {
     Value::Object(fields.collect::<Map<_, _>>())
 }
 
-fn json_value(value: &FieldValue) -> Value {
+fn json_value(value: &MessageValue) -> Value {
     match value {
-        FieldValue::Text(text) => Value::from(text.as_str()),
-        FieldValue::Id(bytes) => {
+        MessageValue::Text(text) => Value::from(text.as_str()),
+        MessageValue::Id(bytes) => {
             bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into()
         }
-        FieldValue::Integer(number) => number.to_string().into(),
-        FieldValue::Number(number) | FieldValue::Flags(number) => (*number).into(),
-        FieldValue::Boolean(value) => (*value).into(),
-        FieldValue::Double(number) => (*number).into(),
-        FieldValue::Fixed(number) => number.to_string().into(),
-        FieldValue::FixedList(list) => list.iter().map(u64::to_string).collect::<Vec<_>>().into(),
-        FieldValue::DoubleList(list) => list.clone().into(),
-        FieldValue::Message(inner) => json(inner),
-        FieldValue::Messages(list) => list.iter().map(json).collect::<Vec<_>>().into(),
+        MessageValue::Integer(number) => number.to_string().into(),
+        MessageValue::Number(number) | MessageValue::Flags(number) => (*number).into(),
+        MessageValue::Boolean(value) => (*value).into(),
+        MessageValue::Double(number) => (*number).into(),
+        MessageValue::Fixed(number) => number.to_string().into(),
+        MessageValue::FixedList(list) => list.iter().map(u64::to_string).collect::<Vec<_>>().into(),
+        MessageValue::DoubleList(list) => list.clone().into(),
+        MessageValue::Message(inner) => json(inner),
+        MessageValue::Messages(list) => list.iter().map(json).collect::<Vec<_>>().into(),
     }
 }
 
@@ -86,33 +86,33 @@ pub(crate) fn protobuf(message: &Message) -> Vec<u8> {
     for Field { number, value, .. } in message {
         let number = *number;
         match value {
-            FieldValue::Text(text) => bytes(number, text.as_bytes(), &mut out),
-            FieldValue::Id(id) => bytes(number, id, &mut out),
-            FieldValue::Integer(value) => integer(number, value.cast_unsigned(), &mut out),
-            FieldValue::Number(value) => integer(number, u64::from(*value), &mut out),
-            FieldValue::Boolean(value) => integer(number, u64::from(*value), &mut out),
-            FieldValue::Flags(value) => {
+            MessageValue::Text(text) => bytes(number, text.as_bytes(), &mut out),
+            MessageValue::Id(id) => bytes(number, id, &mut out),
+            MessageValue::Integer(value) => integer(number, value.cast_unsigned(), &mut out),
+            MessageValue::Number(value) => integer(number, u64::from(*value), &mut out),
+            MessageValue::Boolean(value) => integer(number, u64::from(*value), &mut out),
+            MessageValue::Flags(value) => {
                 varint(u64::from(number << 3 | FIXED32), &mut out);
                 out.extend(value.to_le_bytes());
             }
-            FieldValue::Double(value) => eight(number, value.to_le_bytes(), &mut out),
-            FieldValue::Fixed(value) => eight(number, value.to_le_bytes(), &mut out),
-            FieldValue::FixedList(list) => {
+            MessageValue::Double(value) => eight(number, value.to_le_bytes(), &mut out),
+            MessageValue::Fixed(value) => eight(number, value.to_le_bytes(), &mut out),
+            MessageValue::FixedList(list) => {
                 bytes(
                     number,
                     &list.iter().flat_map(|it| it.to_le_bytes()).collect::<Vec<_>>(),
                     &mut out,
                 );
             }
-            FieldValue::DoubleList(list) => {
+            MessageValue::DoubleList(list) => {
                 bytes(
                     number,
                     &list.iter().flat_map(|it| it.to_le_bytes()).collect::<Vec<_>>(),
                     &mut out,
                 );
             }
-            FieldValue::Message(inner) => bytes(number, &protobuf(inner), &mut out),
-            FieldValue::Messages(list) => {
+            MessageValue::Message(inner) => bytes(number, &protobuf(inner), &mut out),
+            MessageValue::Messages(list) => {
                 list.iter().for_each(|inner| bytes(number, &protobuf(inner), &mut out));
             }
         }
@@ -150,9 +150,9 @@ mod tests {
 
     #[test]
     fn both_forms_of_a_message() {
-        let inner = vec![text(1, "key", "k"), field(3, "intValue", FieldValue::Integer(300))];
+        let inner = vec![text(1, "key", "k"), field(3, "intValue", MessageValue::Integer(300))];
         let outer = vec![
-            field(1, "traceId", FieldValue::Id(vec![0xab, 1])),
+            field(1, "traceId", MessageValue::Id(vec![0xab, 1])),
             fixed(7, "startTimeUnixNano", 2),
             message(9, "attributes", inner),
         ];

@@ -12,7 +12,7 @@ use crate::{
         labels::LabelText,
     },
     otlp::{
-        message::{Field, FieldValue, Message, field, fixed, message, messages, text},
+        message::{Field, Message, MessageValue, field, fixed, message, messages, text},
         spans::{attribute, nanoseconds, resource_field, scope},
     },
 };
@@ -53,11 +53,11 @@ impl MetricMessages {
             return;
         };
         let points = messages(1, "dataPoints", points);
-        let temporality = || field(2, "aggregationTemporality", FieldValue::Number(CUMULATIVE));
+        let temporality = || field(2, "aggregationTemporality", MessageValue::Number(CUMULATIVE));
         let data = match kind {
             MetricKind::Gauge => message(5, "gauge", vec![points]),
             MetricKind::Counter => {
-                let monotonic = field(3, "isMonotonic", FieldValue::Boolean(true));
+                let monotonic = field(3, "isMonotonic", MessageValue::Boolean(true));
                 message(7, "sum", vec![points, temporality(), monotonic])
             }
             MetricKind::Histogram => message(9, "histogram", vec![points, temporality()]),
@@ -88,7 +88,7 @@ impl MetricSink for MetricMessages {
 
     fn sample(&mut self, _: &str, labels: &LabelText, value: f64) {
         let mut point: Message = self.times().into();
-        point.push(field(4, "asDouble", FieldValue::Double(value)));
+        point.push(field(4, "asDouble", MessageValue::Double(value)));
         point.push(messages(7, "attributes", attributes(labels)));
         self.points.push(point);
     }
@@ -104,9 +104,9 @@ impl MetricSink for MetricMessages {
         let mut point: Message = self.times().into();
         point.extend([
             fixed(4, "count", values.count),
-            field(5, "sum", FieldValue::Double(values.seconds)),
-            field(6, "bucketCounts", FieldValue::FixedList(counts)),
-            field(7, "explicitBounds", FieldValue::DoubleList(bounds)),
+            field(5, "sum", MessageValue::Double(values.seconds)),
+            field(6, "bucketCounts", MessageValue::FixedList(counts)),
+            field(7, "explicitBounds", MessageValue::DoubleList(bounds)),
             messages(9, "attributes", attributes(labels)),
         ]);
         self.points.push(point);

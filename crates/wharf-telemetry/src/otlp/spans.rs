@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use wharf_model::SPAN_CONVENTIONS;
 
 use crate::{
-    otlp::message::{Field, FieldValue, Message, field, fixed, message, messages, text},
+    otlp::message::{Field, Message, MessageValue, field, fixed, message, messages, text},
     span::{FinishedSpan, is_integer},
 };
 
@@ -44,7 +44,7 @@ pub(crate) fn scope() -> Message {
 /// Returns an attribute: an integer if the conventions have it as one.
 pub(crate) fn attribute(key: &str, value: String) -> Message {
     let value = match value.parse().ok().filter(|_| is_integer(key)) {
-        Some(number) => field(3, "intValue", FieldValue::Integer(number)),
+        Some(number) => field(3, "intValue", MessageValue::Integer(number)),
         None => text(1, "stringValue", value),
     };
     vec![text(1, "key", key), message(2, "value", vec![value])]
@@ -60,7 +60,7 @@ fn span(span: FinishedSpan) -> Message {
     let FinishedSpan { context, parent, name, kind, start, elapsed, attributes, error } = span;
     let kind = KINDS.iter().find(|it| it.0 == kind).map_or(0, |it| it.1);
     let attributes = attributes.into_iter().map(|(key, value)| attribute(key, value)).collect();
-    let id = |bytes: &[u8]| FieldValue::Id(bytes.to_vec());
+    let id = |bytes: &[u8]| MessageValue::Id(bytes.to_vec());
     let mut fields = vec![
         field(1, "traceId", id(&context.trace_id().to_be_bytes())),
         field(2, "spanId", id(&context.span_id().to_be_bytes())),
@@ -73,16 +73,16 @@ fn span(span: FinishedSpan) -> Message {
     }
     fields.extend([
         text(5, "name", name),
-        field(6, "kind", FieldValue::Number(kind)),
+        field(6, "kind", MessageValue::Number(kind)),
         fixed(7, "startTimeUnixNano", nanoseconds(start)),
         fixed(8, "endTimeUnixNano", nanoseconds(start + elapsed)),
         messages(9, "attributes", attributes),
     ]);
     if let Some(error) = error {
         let status =
-            vec![text(2, "message", error), field(3, "code", FieldValue::Number(STATUS_ERROR))];
+            vec![text(2, "message", error), field(3, "code", MessageValue::Number(STATUS_ERROR))];
         fields.push(message(15, "status", status));
     }
-    fields.push(field(16, "flags", FieldValue::Flags(SAMPLED)));
+    fields.push(field(16, "flags", MessageValue::Flags(SAMPLED)));
     fields
 }

@@ -1,12 +1,6 @@
 //! Builder of a server.
 
-use std::{
-    fmt,
-    io::{self, Write},
-    path::Path,
-    sync::Arc,
-    time::Duration,
-};
+use std::{fmt, path::Path, sync::Arc, time::Duration};
 
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -26,6 +20,7 @@ use wharf_wire::{ErrorProfile, ServerProtocol, SupportedEras};
 use super::{
     command_line::{CommandLine, HelpText, Transport},
     limits::Limits,
+    run_log::RunLog,
 };
 use crate::{Endpoint, Era, Result};
 
@@ -240,6 +235,24 @@ impl Server {
         self.routing(|router| router.observe(observer))
     }
 
+    /// Keeps the texts of handlers' errors from clients; off by default. The client receives `Internal error` with an id,
+    /// and the log has the id and the text. This covers tools (also as tasks), resources, prompts, completions and custom
+    /// methods, with `ToolError`, `ToolResult::error`, `?` and `Error`.
+    ///
+    /// Errors whose kind is the caller's fault, such as [`Error::invalid_params`](crate::Error::invalid_params), keep
+    /// their text: a handler writes it for the caller.
+    ///
+    /// ```
+    /// use wharf::{Server, Tool, ToolError};
+    ///
+    /// let connect = Tool::new("connect", async || Err::<(), _>(ToolError::new("db-7 refused harbour:hunter2")));
+    /// let server = Server::new("harbour", "1.0.0").mask_errors(true).add(connect);
+    /// # let _ = server;
+    /// ```
+    pub fn mask_errors(self, mask: bool) -> Self {
+        self.routing(|router| router.mask_errors(mask))
+    }
+
     /// Encrypts state that passes through the client with these keys, so that every process with
     /// the keys can decrypt it. Without them, each process generates a key at start.
     pub fn seal(self, cipher: impl StateCipher) -> Self {
@@ -407,7 +420,8 @@ impl Server {
     }
 
     /// [Runs](Server::run_over) the server over stdin and stdout, or the transport of the command
-    /// line (`--http ADDRESS`, `--tcp ADDRESS`, `--unix PATH`; see `--help`).
+    /// line (`--http ADDRESS`, `--tcp ADDRESS`, `--unix PATH`; see `--help`), and starts the log of the process on stderr
+    /// (feature `logs`).
     ///
     /// # Errors
     /// If the server cannot be built, the command line is invalid, or the transport cannot be
@@ -427,6 +441,8 @@ impl Server {
     /// # Errors
     /// If the server cannot be built, or the transport cannot be set up.
     pub async fn run_with(self, command_line: CommandLine) -> Result<()> {
+        let log = command_line.log()?;
+        log.start()?;
         #[cfg(feature = "http")]
         let this = Server { http: command_line.allow(self.http)?, ..self };
         #[cfg(not(feature = "http"))]
@@ -436,7 +452,7 @@ impl Server {
             Some(address) => this.admin(address),
             None => this,
         };
-        this.run_over(command_line.transport).await
+        this.run_logged(command_line.transport, &log).await
     }
 
     /// Runs the server for the lifetime of the process: until the client disconnects (over stdin
@@ -457,6 +473,12 @@ impl Server {
     /// # Errors
     /// If the server cannot be built, or the transport cannot be set up.
     pub async fn run_over(self, transport: Transport) -> Result<()> {
+        let log = RunLog::default();
+        log.start()?;
+        self.run_logged(transport, &log).await
+    }
+
+    async fn run_logged(self, transport: Transport, log: &RunLog) -> Result<()> {
         let name = self.about.name.clone();
         // A load balancer can probe every process that has its own HTTP port.
         #[cfg(feature = "http")]
@@ -468,7 +490,7 @@ impl Server {
         let endpoint = this.build()?;
         #[cfg(feature = "metrics")]
         if let Some(address) = endpoint.start_admin().await? {
-            print_status(&format!("{name}: serving metrics at http://{address}/metrics"));
+            log.print_status(&format!("{name}: serving metrics at http://{address}/metrics"));
         }
         // Never aborted: while the process runs, another signal must be able to end it.
         tokio::spawn(endpoint.shutdown_on_signals());
@@ -476,18 +498,21 @@ impl Server {
             Transport::Stdio => endpoint.serve_stdio().await?,
             Transport::Tcp(address) => {
                 let listener = Endpoint::listen_tcp(address).await?;
-                print_status(&format!("{name}: serving lines at tcp://{}", listener.local_addr()?));
+                log.print_status(&format!(
+                    "{name}: serving lines at tcp://{}",
+                    listener.local_addr()?
+                ));
                 endpoint.serve_listener(listener).await;
             }
             #[cfg(feature = "http")]
             Transport::Http(address) => {
                 let listener = Endpoint::listen_http(address).await?;
-                print_status(&format!("{name}: serving at {}", endpoint.http_url(&listener)?));
+                log.print_status(&format!("{name}: serving at {}", endpoint.http_url(&listener)?));
                 endpoint.serve_http_on(listener).await;
             }
             Transport::Unix(path) => {
                 let status = format!("{name}: serving lines at unix:{}", path.display());
-                endpoint.serve_unix_then(path, || print_status(&status)).await?;
+                endpoint.serve_unix_then(path, || log.print_status(&status)).await?;
             }
         }
         #[cfg(feature = "otlp")]
@@ -545,11 +570,6 @@ impl Server {
         self.router = change(self.router);
         self
     }
-}
-
-/// Writes a message to stderr; a closed stderr is not an error.
-fn print_status(text: &str) {
-    let _ = writeln!(io::stderr(), "{text}");
 }
 
 impl fmt::Debug for Server {

@@ -7,6 +7,7 @@ use std::{
     path::PathBuf,
 };
 
+use super::run_log::RunLog;
 use crate::{Result, RunError};
 
 /// Transport of a server that [runs](crate::Server::run_over) for the lifetime of its process.
@@ -95,6 +96,12 @@ static OPTIONS: &[CommandLineOption] = &[
     transport("--unix", "PATH", None, "serve lines over a Unix socket"),
     #[cfg(feature = "metrics")]
     option("--admin", "ADDRESS", "serve metrics and health checks, such as at 127.0.0.1:9464"),
+    #[cfg(feature = "logs")]
+    option(
+        "--log-format",
+        "FORMAT",
+        "write log lines as text or json [default: text at a terminal, json elsewhere]",
+    ),
 ];
 
 impl fmt::Display for HelpText<'_> {
@@ -127,6 +134,7 @@ pub struct CommandLine {
     certificate: Option<PathBuf>,
     key: Option<PathBuf>,
     admin: Option<String>,
+    log_format: Option<String>,
 }
 
 impl CommandLine {
@@ -184,6 +192,7 @@ impl CommandLine {
                 "--tls-cert" => wanted.certificate = Some(text("cert.pem")?.into()),
                 "--tls-key" => wanted.key = Some(text("key.pem")?.into()),
                 "--admin" => wanted.admin = Some(text("127.0.0.1:9464")?),
+                "--log-format" => wanted.log_format = Some(text("json")?),
                 "--tcp" => wanted.transport = Transport::tcp(&text("127.0.0.1:4000")?)?,
                 "--unix" => wanted.transport = Transport::Unix(value("/tmp/server.sock")?.into()),
                 _ => return Ok(None),
@@ -199,7 +208,8 @@ impl CommandLine {
             return Ok(self);
         }
         let (transport, admin) = (self.transport.clone(), self.admin.clone());
-        let plain = CommandLine { transport, admin, ..CommandLine::default() };
+        let log_format = self.log_format.clone();
+        let plain = CommandLine { transport, admin, log_format, ..CommandLine::default() };
         match self == plain {
             true => Ok(self),
             false => Err(RunError::new(
@@ -214,6 +224,34 @@ impl CommandLine {
         let variable = || std::env::var("WHARF_ADMIN").ok().filter(|it| !it.is_empty());
         let text = self.admin.clone().or_else(variable);
         text.map(|text| address(&text, "127.0.0.1:9464")).transpose()
+    }
+
+    /// Returns the log, in the format of `--log-format`. [`Server::run_with`](crate::Server::run_with) starts it; a program
+    /// that logs before it starts it itself.
+    ///
+    /// ```
+    /// use wharf::{observe::LogFormat, server::CommandLine};
+    ///
+    /// let line = CommandLine::parse(["--log-format", "json"].map(Into::into))?.unwrap_or_default();
+    /// assert_eq!(line.logs()?.format, Some(LogFormat::Json));
+    /// # Ok::<(), wharf::RunError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If there is no such format.
+    #[cfg(feature = "logs")]
+    pub fn logs(&self) -> Result<crate::observe::Logs> {
+        use crate::observe::{LogFormat, Logs};
+        let format = self.log_format.as_deref().map(LogFormat::parse).transpose();
+        Ok(Logs::default()
+            .format(format.map_err(|it| RunError::new(format!("--log-format: {it}")))?))
+    }
+
+    pub(crate) fn log(&self) -> Result<RunLog> {
+        Ok(RunLog {
+            #[cfg(feature = "logs")]
+            logs: self.logs()?,
+        })
     }
 
     /// Applies the HTTP options of the command line to those of the program.

@@ -39,6 +39,7 @@ mod in_process;
 #[cfg(feature = "http")]
 mod late_get_stream;
 mod macros;
+mod masked_errors;
 mod method_availability;
 #[cfg(feature = "metrics")]
 mod metrics;
@@ -46,4 +47,6 @@ mod metrics;
 mod oauth_proxy;
 #[cfg(all(feature = "client", feature = "otlp"))]
 mod otlp;
+#[cfg(feature = "logs")]
+mod run_log;
 mod single_message;

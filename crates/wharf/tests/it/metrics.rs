@@ -81,13 +81,18 @@ struct Prometheus {
 }
 
 impl Prometheus {
-    async fn start(target: SocketAddr) -> Self {
+    /// Starts with the configuration and the rules in `deploy/`.
+    async fn start(test: &str, target: SocketAddr) -> Self {
         let directory =
-            std::env::temp_dir().join(format!("wharf-prometheus-{}", std::process::id()));
+            std::env::temp_dir().join(format!("wharf-prometheus-{test}-{}", std::process::id()));
         fs::create_dir_all(&directory).unwrap();
-        let configuration = format!(
-            "global: {{scrape_interval: 1s}}\nscrape_configs:\n  - job_name: wharf\n    static_configs: [{{targets: ['{target}']}}]\n"
-        );
+        let rules = deploy("prometheus/wharf-alerts.yml");
+        fs::write(directory.join("wharf-alerts.yml"), rules).unwrap();
+        let configuration = deploy("prometheus/prometheus.yml");
+        assert!(configuration.contains("127.0.0.1:9464"), "{configuration}");
+        let configuration = configuration
+            .replace("127.0.0.1:9464", &target.to_string())
+            .replace("interval: 15s", "interval: 1s");
         let file = directory.join("prometheus.yml");
         fs::write(&file, configuration).unwrap();
         // The port is free again when Prometheus starts.
@@ -106,17 +111,49 @@ impl Prometheus {
     }
 
     async fn query(&self, query: &str) -> String {
+        self.get(&format!("/api/v1/query?query={}", percent_encoded(query))).await
+    }
+
+    async fn query_until(&self, query: &str, text: &str) -> String {
+        self.get_until(&format!("/api/v1/query?query={}", percent_encoded(query)), text).await
+    }
+
+    /// Asks until the answer has this text.
+    async fn get_until(&self, path: &str, text: &str) -> String {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        loop {
+            let answer = self.get(path).await;
+            if answer.contains(r#""status":"success""#) && answer.contains(text) {
+                return answer;
+            }
+            assert!(Instant::now() < deadline, "Prometheus does not answer {text}: {answer}");
+            sleep(Duration::from_millis(200)).await;
+        }
+    }
+
+    async fn get(&self, path: &str) -> String {
         let Ok(mut stream) = TcpStream::connect(self.address).await else { return String::new() };
-        let request = format!(
-            "GET /api/v1/query?query={query} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n",
-            self.address
-        );
+        let request =
+            format!("GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.address);
         let mut response = Vec::new();
         if stream.write_all(request.as_bytes()).await.is_ok() {
             let _ = stream.read_to_end(&mut response).await;
         }
         String::from_utf8_lossy(&response).into_owned()
     }
+}
+
+fn deploy(path: &str) -> String {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy");
+    fs::read_to_string(folder.join(path)).unwrap()
+}
+
+fn percent_encoded(text: &str) -> String {
+    let byte = |byte: u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' => char::from(byte).to_string(),
+        other => format!("%{other:02X}"),
+    };
+    text.bytes().map(byte).collect()
 }
 
 impl Drop for Prometheus {
@@ -130,16 +167,36 @@ impl Drop for Prometheus {
 #[tokio::test]
 async fn a_real_prometheus_scrapes_the_server() {
     let (_endpoint, admin) = server().await;
-    let prometheus = Prometheus::start(admin).await;
-    let query = "mcp_server_operation_duration_seconds_count%7Bgen_ai_tool_name%3D%22echo%22%7D";
-    let deadline = Instant::now() + Duration::from_secs(60);
-    loop {
-        let answer = prometheus.query(query).await;
-        if answer.contains(r#""status":"success""#) && answer.contains(r#","2"]"#) {
-            assert!(answer.contains(r#""mcp_method_name":"tools/call""#), "{answer}");
-            break;
-        }
-        assert!(Instant::now() < deadline, "Prometheus has no sample: {answer}");
-        sleep(Duration::from_millis(200)).await;
+    let prometheus = Prometheus::start("scrape", admin).await;
+    let query = r#"mcp_server_operation_duration_seconds_count{gen_ai_tool_name="echo"}"#;
+    let answer = prometheus.query_until(query, r#","2"]"#).await;
+    assert!(answer.contains(r#""mcp_method_name":"tools/call""#), "{answer}");
+    assert!(answer.contains(r#""job":"wharf""#), "{answer}");
+    // The rules in `deploy/` are evaluated, without an error.
+    let rules = prometheus.get_until("/api/v1/rules", r#""health":"ok""#).await;
+    assert!(rules.contains("WharfDown") && !rules.contains(r#""health":"err""#), "{rules}");
+}
+
+#[tokio::test]
+async fn prometheus_understands_every_query_of_the_dashboard() {
+    let (_endpoint, admin) = server().await;
+    let prometheus = Prometheus::start("dashboard", admin).await;
+    prometheus.query_until("wharf_build_info", r#","1"]"#).await;
+    let dashboard: serde_json::Value =
+        serde_json::from_str(&deploy("grafana/wharf-dashboard.json")).unwrap();
+    let panels = dashboard["panels"].as_array().unwrap();
+    let targets = panels.iter().filter_map(|panel| panel["targets"].as_array()).flatten();
+    let queries: Vec<&str> = targets.map(|target| target["expr"].as_str().unwrap()).collect();
+    assert!(queries.len() > 20, "{queries:?}");
+    for query in queries {
+        let query = query
+            .replace("$__rate_interval", "1m")
+            .replace("$job", ".*")
+            .replace("$instance", ".*");
+        let answer = prometheus.query(&query).await;
+        assert!(answer.contains(r#""status":"success""#), "{query}: {answer}");
     }
+    // A gauge of the process has a value at once.
+    let memory = prometheus.query(r#"process_resident_memory_bytes{job=~".*"}"#).await;
+    assert!(memory.contains("\"value\""), "{memory}");
 }

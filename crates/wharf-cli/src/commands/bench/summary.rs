@@ -142,7 +142,7 @@ fn kinds(kinds: &[FailureKind], others: u64, columns: usize, paint: Paint) -> Ve
 }
 
 /// Time with three digits.
-pub(super) fn time(us: f64) -> String {
+pub(crate) fn time(us: f64) -> String {
     let (value, unit) = match us {
         us if us >= 1e6 => (us / 1e6, "s"),
         us if us >= 1e3 => (us / 1e3, "ms"),
@@ -156,7 +156,7 @@ pub(super) fn time(us: f64) -> String {
 }
 
 /// Rate in calls per second.
-pub(super) fn rate(per_second: f64) -> String {
+pub(crate) fn rate(per_second: f64) -> String {
     if per_second >= 100.0 {
         grouped(per_second.round() as u64)
     } else {
@@ -170,7 +170,7 @@ pub(super) fn plural(count: u64, what: &str) -> String {
 }
 
 /// Number with thousands separators.
-fn grouped(number: u64) -> String {
+pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::new();
     for (at, digit) in digits.chars().enumerate() {

@@ -12,6 +12,7 @@ mod config;
 mod exit_codes;
 #[cfg(unix)]
 mod interrupts;
+mod logs;
 mod otlp;
 #[cfg(unix)]
 mod protected_server;
@@ -27,6 +28,8 @@ mod stores;
 mod tasks;
 #[cfg(unix)]
 mod terminal;
+#[cfg(unix)]
+mod top;
 mod transports;
 #[cfg(unix)]
 mod trust;

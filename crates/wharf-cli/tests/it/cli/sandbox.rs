@@ -77,7 +77,7 @@ impl Sandbox {
         for name in ["BROWSER", "COLUMNS", "DISPLAY", "NO_COLOR", "TERM", "WAYLAND_DISPLAY"] {
             command.env_remove(name);
         }
-        for name in ["LANG", "LC_ALL", "LC_CTYPE", "RUST_LOG"] {
+        for name in ["LANG", "LC_ALL", "LC_CTYPE", "RUST_LOG", "WHARF_LOG", "WHARF_LOG_FORMAT"] {
             command.env_remove(name);
         }
         // Tests do not use the keychain of the machine.

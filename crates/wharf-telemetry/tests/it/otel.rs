@@ -1,5 +1,4 @@
 //! Spans of calls, made with the OpenTelemetry SDK of an application.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::{
     future::ready,

@@ -1,5 +1,4 @@
 //! Metrics of calls and events, as Prometheus reads them.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::{
     collections::BTreeSet,

@@ -1,5 +1,4 @@
 //! Spans of calls against a table of the published conventions, as a receiver of OTLP gets them.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::{
     future::ready,

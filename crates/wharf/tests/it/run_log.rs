@@ -1,0 +1,217 @@
+//! Log of a program that ends in `run`: its lines on stderr.
+
+use std::{
+    io::Write as _,
+    process::{Command, Output, Stdio},
+};
+
+use serde_json::Value;
+use wharf::{
+    Server, Tool,
+    server::{CommandLine, Transport},
+};
+
+/// Words of the command line of the program that the tests run, separated by spaces.
+const WORDS: &str = "RUN_LOG_WORDS";
+
+/// Not a test: the program that the tests run in a process of its own.
+#[test]
+#[ignore = "the tests of logs start it"]
+fn program() {
+    let words = std::env::var(WORDS).unwrap();
+    if std::env::var_os("RUN_LOG_OWN").is_some() {
+        tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).init();
+    }
+    let report = Tool::new("report", async || {
+        let span = tracing::info_span!(
+            "job",
+            job = 7,
+            "otel.name" = "work",
+            "app.quay" = "west",
+            span_id = "b7ad6b7169203331",
+            trace_id = "0af7651916cd43dd8448eb211c80319c"
+        );
+        span.in_scope(|| {
+            tracing::warn!(
+                target: "app",
+                ships = 3,
+                tide = 1.5,
+                is_late = true,
+                ts = "noon",
+                text = "a\n\u{1b}[31mb",
+                "cannot\nmoor"
+            );
+            tracing::info!(target: "app", "moored");
+        });
+        "done"
+    });
+    let server = Server::new("harbour", "1.0.0").add(report);
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let words: Vec<_> = words.split_whitespace().map(Into::into).collect();
+    let result = runtime.block_on(async {
+        match words.is_empty() {
+            true => server.run_over(Transport::Stdio).await,
+            false => server.run_with(CommandLine::parse(words)?.unwrap()).await,
+        }
+    });
+    if let Err(error) = result {
+        eprintln!("failed: {error}");
+    }
+}
+
+/// Runs the program with this command line and environment, and calls its tool.
+fn run(words: &str, variables: &[(&str, &str)]) -> Output {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "run_log::program", "--ignored", "--nocapture"]).env(WORDS, words);
+    for name in ["RUST_LOG", "WHARF_LOG", "WHARF_LOG_FORMAT"] {
+        command.env_remove(name);
+    }
+    command.envs(variables.iter().copied());
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let call = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"report","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}"#;
+    // A program that failed to start does not read it.
+    let _ = child.stdin.take().unwrap().write_all(format!("{call}\n").as_bytes());
+    child.wait_with_output().unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(!stdout.contains("moor") && !stdout.contains("\"level\""), "{stdout}");
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// The lines of the tool, as JSON.
+fn json_lines(output: &Output) -> Vec<Value> {
+    let text = stderr(output);
+    let lines = text.lines().filter(|line| line.contains("moor"));
+    lines.map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{line}"))).collect()
+}
+
+#[test]
+fn lines_are_json_where_there_is_no_terminal() {
+    let lines = json_lines(&run("", &[]));
+    let [line] = &lines[..] else { panic!("only warnings and errors by default: {lines:?}") };
+    let names: Vec<_> = line.as_object().unwrap().keys().map(String::as_str).collect();
+    let expected = ["ts", "level", "target", "msg", "ships", "tide", "is_late", "ts_", "text"];
+    assert!(expected.iter().all(|name| names.contains(name)), "{names:?}");
+    assert_eq!(line["level"], "WARN");
+    assert_eq!(line["target"], "app");
+    assert_eq!(line["msg"], "cannot\nmoor");
+    assert_eq!(
+        (&line["ships"], &line["tide"], &line["is_late"]),
+        (&3.into(), &1.5.into(), &true.into())
+    );
+    assert_eq!((&line["ts_"], &line["text"]), (&"noon".into(), &"a\n\u{1b}[31mb".into()));
+    let time = line["ts"].as_str().unwrap();
+    assert!(time.len() == 27 && time.starts_with("20") && time.ends_with('Z'), "{time}");
+}
+
+#[test]
+fn fields_of_the_span_and_the_trace_are_in_the_line() {
+    let output = run("--log-format json", &[("WHARF_LOG", "info")]);
+    let lines = json_lines(&output);
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    for line in &lines {
+        assert_eq!((&line["job"], &line["app.quay"]), (&7.into(), &"west".into()));
+        assert!(line.get("otel.name").is_none(), "{line}");
+        assert_eq!(line["trace_id"], "0af7651916cd43dd8448eb211c80319c");
+        assert_eq!(line["span_id"], "b7ad6b7169203331");
+    }
+    let text = stderr(&output);
+    let moored = text.lines().find(|line| line.contains("moored")).unwrap();
+    assert!(
+        moored.ends_with(
+            r#","trace_id":"0af7651916cd43dd8448eb211c80319c","span_id":"b7ad6b7169203331"}"#
+        ),
+        "{moored}"
+    );
+    assert!(
+        moored.starts_with(r#"{"ts":""#)
+            && moored.contains(r#"Z","level":"INFO","target":"app","msg":"moored","#),
+        "{moored}"
+    );
+}
+
+#[test]
+fn text_has_no_control_characters() {
+    let variables = [("WHARF_LOG_FORMAT", "json"), ("WHARF_LOG", "info")];
+    let text = stderr(&run("--log-format=text", &variables));
+    let line = text.lines().find(|line| line.contains("moored")).unwrap();
+    assert!(line.contains("moored") && line.contains(" job=7 "), "{line}");
+    assert!(!line.contains("quay"), "{line}");
+    let text = stderr(&run("--log-format=text", &[("WHARF_LOG_FORMAT", "json")]));
+    let line = text.lines().find(|line| line.contains("moor")).unwrap();
+    let (_, rest) = line.split_once("Z  WARN app: ").unwrap();
+    assert_eq!(rest, r#"cannot\nmoor ships=3 tide=1.5 is_late=true ts=noon text="a\n\u001b[31mb""#);
+    let text = stderr(&run("", &[("WHARF_LOG_FORMAT", "text")]));
+    assert!(text.contains("Z  WARN app: cannot"), "{text}");
+}
+
+#[test]
+fn the_variable_of_wharf_comes_before_that_of_rust() {
+    let count = |variables: &[(&str, &str)]| json_lines(&run("", variables)).len();
+    assert_eq!(count(&[("RUST_LOG", "info")]), 2);
+    assert_eq!(count(&[("WHARF_LOG", "off"), ("RUST_LOG", "info")]), 0);
+    assert_eq!(count(&[("WHARF_LOG", ""), ("RUST_LOG", "error,app=info")]), 2);
+}
+
+#[test]
+fn an_invalid_setting_stops_the_server_with_its_reason() {
+    for (words, variable, value, reason) in [
+        (
+            "",
+            "WHARF_LOG",
+            "run_log=loud",
+            "WHARF_LOG: \"run_log=loud\" has an unknown level: write a level",
+        ),
+        (
+            "",
+            "RUST_LOG",
+            "verbose",
+            "RUST_LOG: \"verbose\" is neither a level nor the name of a module",
+        ),
+        (
+            "",
+            "WHARF_LOG_FORMAT",
+            "xml",
+            "WHARF_LOG_FORMAT: \"xml\" is no format of log lines: write text or json",
+        ),
+        (
+            "--log-format xml",
+            "RUST_LOG",
+            "",
+            "--log-format: \"xml\" is no format of log lines: write text or json",
+        ),
+    ] {
+        let text = stderr(&run(words, &[(variable, value)]));
+        assert!(text.contains(&format!("failed: {reason}")), "{text}");
+    }
+}
+
+#[test]
+fn the_subscriber_of_the_application_stays() {
+    let text = stderr(&run("--log-format json", &[("RUN_LOG_OWN", "1"), ("WHARF_LOG", "verbose")]));
+    assert!(text.contains("job{job=7") && !text.contains("\"level\""), "{text}");
+}
+
+#[test]
+fn status_lines_are_json_only_if_json_was_chosen() {
+    let status = |words: &str| {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "run_log::program", "--ignored", "--nocapture"]).env(WORDS, words);
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        let stderr = std::io::BufReader::new(child.stderr.take().unwrap());
+        std::io::BufRead::read_line(&mut { stderr }, &mut line).unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        line
+    };
+    assert!(status("--tcp 127.0.0.1:0").starts_with("harbour: serving lines at tcp://127.0.0.1:"));
+    let line: Value = serde_json::from_str(&status("--tcp 127.0.0.1:0 --log-format json")).unwrap();
+    assert!(
+        line["msg"].as_str().unwrap().starts_with("harbour: serving lines at tcp://"),
+        "{line}"
+    );
+}
