@@ -21,6 +21,8 @@ const RUNNER: (&str, &str) = ("runner", "bench");
 const QUICKSTART_SERVER: (&str, &str) = ("wharf", "bench-quickstart");
 /// Wharf's server with a store, for the benchmarks of tasks.
 const TASK_SERVER: (&str, &str) = ("tasks", "bench-wharf-tasks");
+/// Wharf's server with observers, whose instructions are counted.
+const OBSERVED_SERVER: (&str, &str) = ("observed", "bench-wharf-observed");
 /// Validators of JSON Schema.
 const VALIDATORS: (&str, &str) = ("schema", "bench-schema");
 
@@ -50,6 +52,9 @@ fn build_servers(workspace: &Workspace, args: &[String]) -> Result<(), String> {
     let wanted = |name: &str| named.is_none_or(|names| names.split(',').any(|it| it == name));
     for server in SERVER_PROGRAMS.into_iter().filter(|(name, _)| wanted(name)) {
         build(workspace, server)?;
+    }
+    if args.iter().any(|it| it == "--instructions") && wanted("wharf") {
+        build(workspace, OBSERVED_SERVER)?;
     }
     build(workspace, QUICKSTART_SERVER)
 }

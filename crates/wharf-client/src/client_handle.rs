@@ -140,11 +140,12 @@ impl ClientHandle {
     pub(crate) fn start_request(
         &self,
         service: &dyn Service,
-        request: Request,
+        mut request: Request,
         deadlines: Deadlines,
     ) -> ActiveCall {
         let timer = self.timer().clone();
         if self.0.observers.is_empty() {
+            request.continue_trace();
             return ActiveCall::start(service, request, timer, deadlines);
         }
         let about = self.about();
@@ -156,11 +157,12 @@ impl ClientHandle {
     pub(crate) fn forward(
         &self,
         targets: &KnownTargets,
-        request: Request,
+        mut request: Request,
         outbox: Outbox,
     ) -> BoxFuture<Outcome> {
         let transport = self.transport();
         if self.0.observers.is_empty() && transport.observers().is_empty() {
+            request.continue_trace();
             return transport.call(request, outbox);
         }
         let about = self.about();

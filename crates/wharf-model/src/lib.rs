@@ -43,6 +43,7 @@ pub use crate::observe::active::{ClientObservation, ObservedServer};
 pub use crate::observe::calls::*;
 pub use crate::observe::events::*;
 pub use crate::observe::refusal::*;
+pub use crate::observe::span::*;
 pub use crate::observe::trace_context::*;
 pub use crate::observe::transport::*;
 pub use crate::observe::{Observer, Observers};

@@ -1,23 +1,26 @@
-//! Observer that creates a `tracing` span per call.
+//! Observer that makes a `tracing` span of each call, and writes one log line at its end.
 
-use std::{borrow::Cow, error::Error as _, ops::RangeInclusive};
+use std::{borrow::Cow, time::Duration};
 
-use tracing::{Level, Span, field};
+use tracing::{Level, Span, field::Empty};
 use wharf_model::{
-    CallEnd, CallOutcome, CallRole, CallScope, CallStart, CallState, Error, Method, ObservedEvent,
-    Observer, Request,
+    CallEnd, CallOutcome, CallRole, CallScope, CallStart, CallState, CurrentTrace, Error, Method,
+    ObservedEvent, Observer, Request, hashed_id, printable,
 };
 
 use crate::{event_log, handler::tool_error::with_all_sources};
 
-/// Creates one `tracing` span per call, with its method, target and outcome, and never with
-/// arguments. Nothing is allocated while no `tracing` subscriber is installed. Every `Server` has this
-/// observer.
+/// Makes one `tracing` span of each call, by the OpenTelemetry conventions for MCP, and writes one log line at its end.
+/// Neither has arguments. Nothing is allocated while no `tracing` subscriber is installed. Every `Server` has this
+/// observer, behind all others; add it to a client with `ClientBuilder::observe`.
 ///
-/// The end of a call is logged at level `INFO`, and at level `WARN` if it timed out. If the handler
-/// panicked, or failed with an [`Error`](wharf_model::Error) that has a source, it is logged at
-/// level `ERROR`, with method, target and the text of the panic or the source, which the client
-/// does not receive.
+/// The fields of the span are read by `tracing-opentelemetry`: `otel.name`, `otel.kind`, `otel.status_code`, and the
+/// attributes of [`SPAN_ATTRIBUTES`](wharf_model::SPAN_ATTRIBUTES).
+///
+/// The line has the fields `method`, `name`, `id`, `revision`, `transport`, `principal`, `session` (hashed), `ms`,
+/// `outcome`, `error`, `trace_id` and `span_id`. Its level is `INFO`, `WARN` after a timeout, and `ERROR` if the handler
+/// panicked, or failed with an [`Error`](wharf_model::Error) that has a source. `error` is the text of the source or the
+/// panic, which the client does not receive, or else that of the error or of the tool's result.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tracing;
 
@@ -32,13 +35,10 @@ impl Observer for Tracing {
     }
 
     fn call_started(&self, call: &CallStart<'_>) -> CallState {
-        if !self.is_active() || call.role() == CallRole::Client {
-            return CallState::Ignored;
+        match self.is_active() {
+            true => CallState::Scope(Box::new(TracedCall::start(call))),
+            false => CallState::Ignored,
         }
-        let request = call.request();
-        let (method, target) = (method_name(request), printable(&request.target()));
-        let span = tracing::info_span!("call", method = &*method, target, outcome = field::Empty);
-        CallState::Scope(Box::new(TracedCall { span, method, target }))
     }
 
     fn event(&self, event: &ObservedEvent<'_>) {
@@ -50,41 +50,163 @@ impl Observer for Tracing {
     }
 }
 
-/// Span of a call, with its names for lines that are logged without spans.
+/// Span of a call, and the fields of its line.
 struct TracedCall {
     span: Span,
+    trace: CurrentTrace,
+    role: CallRole,
     method: Cow<'static, str>,
-    target: String,
+    name: Option<String>,
+    id: Option<String>,
+    revision: Option<String>,
+    transport: Option<&'static str>,
+    principal: Option<String>,
+    session: Option<String>,
+}
+
+impl TracedCall {
+    fn start(call: &CallStart<'_>) -> TracedCall {
+        let request = call.request();
+        let owned = |text: Cow<'_, str>| text.into_owned();
+        // An observer before this one may have made a span; without one, calls continue the trace of the caller.
+        let trace = match CurrentTrace::get() {
+            CurrentTrace::None => {
+                call.trace_context().map_or(CurrentTrace::None, CurrentTrace::Context)
+            }
+            known => known,
+        };
+        TracedCall {
+            span: span(call),
+            trace,
+            role: call.role(),
+            method: match (request.method, call.role()) {
+                (Method::Custom, _) => Cow::Owned(printable(&call.method_name())),
+                (_, CallRole::Task) => "task".into(),
+                (Method::Discover, _) => Cow::Owned(call.method_name().into_owned()),
+                (method, _) => method.name().into(),
+            },
+            name: Some(printable(&request.target()))
+                .filter(|it| !it.is_empty() && request.method != Method::Custom),
+            id: call.span_attribute("jsonrpc.request.id").map(owned),
+            revision: call.protocol_version().map(str::to_owned),
+            transport: call.transport().map(|it| it.name()),
+            principal: call.principal().map(|it| printable(it.id())),
+            session: call.session_id().map(hashed_id),
+        }
+    }
+}
+
+/// Creates the span. Attributes that the call does not have are absent.
+fn span(call: &CallStart<'_>) -> Span {
+    let value = |name| call.span_attribute(name);
+    let port = |name| value(name).and_then(|it| it.parse::<u64>().ok());
+    tracing::info_span!(
+        "call",
+        "otel.name" = call.span_name(),
+        "otel.kind" = call.span_kind(),
+        "otel.status_code" = Empty,
+        "otel.status_description" = Empty,
+        "mcp.method.name" = value("mcp.method.name").as_deref(),
+        "gen_ai.operation.name" = value("gen_ai.operation.name").as_deref(),
+        "gen_ai.tool.name" = value("gen_ai.tool.name").as_deref(),
+        "gen_ai.prompt.name" = value("gen_ai.prompt.name").as_deref(),
+        "mcp.resource.uri" = value("mcp.resource.uri").as_deref(),
+        "jsonrpc.request.id" = value("jsonrpc.request.id").as_deref(),
+        "mcp.protocol.version" = value("mcp.protocol.version").as_deref(),
+        "mcp.session.id" = value("mcp.session.id").as_deref(),
+        "network.transport" = value("network.transport").as_deref(),
+        "network.protocol.name" = value("network.protocol.name").as_deref(),
+        "network.protocol.version" = value("network.protocol.version").as_deref(),
+        "client.address" = value("client.address").as_deref(),
+        "client.port" = port("client.port"),
+        "server.address" = value("server.address").as_deref(),
+        "server.port" = port("server.port"),
+        "error.type" = Empty,
+        "rpc.response.status_code" = Empty,
+    )
 }
 
 impl CallScope for TracedCall {
     fn run(&mut self, poll: &mut dyn FnMut()) {
-        self.span.in_scope(poll);
+        self.span.in_scope(|| self.trace.within(poll));
     }
 
     fn ended(&mut self, end: &CallEnd<'_>) {
-        let (method, target) = (&*self.method, &*self.target);
-        let (outcome, elapsed_us) = (end.name(), end.elapsed().as_micros() as u64);
-        self.span.record("outcome", outcome);
-        self.span.in_scope(|| match (end.outcome(), end.error().and_then(cause)) {
-            (CallOutcome::Panicked(panic), _) => {
-                let panic = printable(panic);
-                tracing::error!(outcome, method, target, panic, elapsed_us, "call finished");
-            }
-            (CallOutcome::TimedOut, _) => {
-                tracing::warn!(outcome, method, target, elapsed_us, "call finished");
-            }
-            (_, Some(error)) => {
-                tracing::error!(outcome, method, target, error, elapsed_us, "call finished");
-            }
-            (_, None) => tracing::info!(outcome, elapsed_us, "call finished"),
-        });
+        self.record_end(end);
+        self.write_line(end);
     }
+}
+
+impl TracedCall {
+    fn record_end(&self, end: &CallEnd<'_>) {
+        if let Some(code) = end.error_code() {
+            self.span.record("rpc.response.status_code", code.to_string());
+        }
+        if let Some(class) = end.error_type() {
+            self.span.record("error.type", &*class.name());
+            self.span.record("otel.status_code", "ERROR");
+            if let Some(text) = end.error_text() {
+                self.span.record("otel.status_description", text);
+            }
+        }
+    }
+
+    /// Writes the line outside of the span, whose fields it would repeat.
+    fn write_line(&self, end: &CallEnd<'_>) {
+        let context = match &self.trace {
+            CurrentTrace::Context(context) => Some(context),
+            CurrentTrace::None | CurrentTrace::Unsampled => None,
+        };
+        let ids =
+            context.map(|it| (format!("{:032x}", it.trace_id()), format!("{:016x}", it.span_id())));
+        let (trace_id, span_id) = ids.unzip();
+        macro_rules! line {
+            ($level:ident) => {
+                tracing::event!(
+                    parent: None,
+                    Level::$level,
+                    role = role_name(self.role),
+                    method = &*self.method,
+                    name = self.name,
+                    id = self.id,
+                    revision = self.revision,
+                    transport = self.transport,
+                    principal = self.principal,
+                    session = self.session,
+                    ms = milliseconds(end.elapsed()),
+                    outcome = end.name(),
+                    error = end.error_text(),
+                    trace_id,
+                    span_id,
+                    "call finished"
+                )
+            };
+        }
+        match end.outcome() {
+            CallOutcome::Panicked(_) => line!(ERROR),
+            _ if end.error().is_some_and(|it| cause(it).is_some()) => line!(ERROR),
+            // Start and end of a task are events of their own, without the cause of its failure.
+            _ if self.role == CallRole::Task => {}
+            CallOutcome::TimedOut => line!(WARN),
+            _ => line!(INFO),
+        }
+    }
+}
+
+/// Returns the value of `role`: only a client's lines have it.
+fn role_name(role: CallRole) -> Option<&'static str> {
+    (role == CallRole::Client).then_some("client")
+}
+
+/// Returns milliseconds with three decimals.
+fn milliseconds(elapsed: Duration) -> f64 {
+    (elapsed.as_secs_f64() * 1e6).round() / 1e3
 }
 
 /// Returns the text of the source of an error, for the log only: it may contain confidential data.
 /// None if the error has no source.
 pub(crate) fn cause(error: &Error) -> Option<String> {
+    use std::error::Error as _;
     error.source().map(|source| printable(&with_all_sources(source)))
 }
 
@@ -93,36 +215,5 @@ pub(crate) fn method_name(request: &Request) -> Cow<'static, str> {
     match request.method {
         Method::Custom => Cow::Owned(printable(&request.method_name())),
         method => Cow::Borrowed(method.name()),
-    }
-}
-
-/// Sanitizes a caller's string for the log: short, and without characters that could forge lines,
-/// colours or text direction.
-pub(crate) fn printable(text: &str) -> String {
-    let is_unsafe = |c: char| c.is_control() || UNSAFE_CHARS.iter().any(|range| range.contains(&c));
-    text.chars().take(256).map(|c| if is_unsafe(c) { '\u{fffd}' } else { c }).collect()
-}
-
-/// Characters besides control characters that break lines, change the text direction or are
-/// invisible.
-const UNSAFE_CHARS: &[RangeInclusive<char>] = &[
-    '\u{61c}'..='\u{61c}',
-    '\u{200b}'..='\u{200f}',
-    '\u{2028}'..='\u{202e}',
-    '\u{2060}'..='\u{206f}',
-    '\u{feff}'..='\u{feff}',
-];
-
-#[cfg(test)]
-mod tests {
-    use super::printable;
-
-    #[test]
-    fn a_name_cannot_forge_a_line_of_the_log() {
-        assert_eq!(printable("a\r\nb\u{1b}[31m\u{9b}c"), "a\u{fffd}\u{fffd}b\u{fffd}[31m\u{fffd}c");
-        let reversed = "a\u{202e}b\u{2066}c\u{2028}d\u{200f}e\u{61c}f";
-        assert_eq!(printable(reversed), "a\u{fffd}b\u{fffd}c\u{fffd}d\u{fffd}e\u{fffd}f");
-        assert_eq!(printable("é – 漢字 🦀"), "é – 漢字 🦀");
-        assert_eq!(printable(&"x".repeat(1000)).len(), 256);
     }
 }

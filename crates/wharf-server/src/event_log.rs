@@ -3,13 +3,12 @@
 
 use std::fmt::Write as _;
 
-use sha2::{Digest, Sha256};
 use wharf_model::{
     Error, LogThrottle, ObservedEvent, ObservedTransport, Refusal, RefusalReason, SessionEnd,
-    TaskChange, TaskEvent, UpstreamChange,
+    TaskChange, TaskEvent, UpstreamChange, hashed_id, printable,
 };
 
-use crate::call_tracing::{cause, printable};
+use crate::call_tracing::cause;
 
 /// Refusals that hint at an attack, at a wrong configuration or at limits that are too low. The others are faults of
 /// a client that do no harm.
@@ -118,7 +117,7 @@ fn log_task(event: &TaskEvent<'_>) {
     if !is_enabled {
         return;
     }
-    let (task, tool) = (hashed(id), printable(tool));
+    let (task, tool) = (hashed_id(id), printable(tool));
     match change {
         TaskChange::Created => tracing::debug!(task, tool, "created a task"),
         TaskChange::Started => tracing::info!(task, tool, "started a task"),
@@ -157,24 +156,4 @@ fn error_text(error: &Error) -> String {
         let _ = write!(text, ": {cause}");
     }
     text
-}
-
-/// Returns a hash of an id that would give access to what it names, for the log.
-pub(crate) fn hashed(id: &str) -> String {
-    let hash = Sha256::digest(id);
-    hash.iter().take(8).fold(String::with_capacity(16), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_id_is_not_in_its_hash() {
-        let (one, other) = (hashed("t1"), hashed("t2"));
-        assert!(one.len() == 16 && one != other, "{one} {other}");
-    }
 }

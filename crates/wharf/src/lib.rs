@@ -44,6 +44,8 @@
 //! | `auth` | authorization of callers at servers, and of clients at servers |
 //! | `oauth-proxy` | authorization server in front of an identity provider without client registration |
 //! | `metrics` (default) | [`Metrics`](observe::Metrics) and the admin listener, [`Server::admin`] |
+//! | `otlp` | traces and metrics over OTLP, if the variables of OpenTelemetry name a receiver: `observe::Otlp` |
+//! | `otel` | spans with the OpenTelemetry SDK of the application: `observe::OpenTelemetrySpans` |
 //! | `logs` (default) | [`Logs`](observe::Logs): log lines on stderr, for every server that ends in [`Server::run`] |
 //! | `axum`, `tower` | mounting in an axum application; tower layers as middleware |
 //! | `websocket`, `tls` | WebSocket; HTTPS |

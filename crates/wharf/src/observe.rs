@@ -5,14 +5,19 @@
 //! which writes spans and log lines through the crate `tracing`.
 
 pub use wharf_model::{
-    CallEnd, CallErrorType, CallOutcome, CallRole, CallScope, CallStart, CallState,
-    NetworkProtocolVersion, ObservedEvent, ObservedServer, ObservedSession, ObservedTask,
-    ObservedTransport, Observer, Observers, Refusal, RefusalReason, SessionEnd, TaskChange,
-    TaskEvent, TraceContext, UpstreamChange,
+    CallEnd, CallErrorType, CallOutcome, CallRole, CallScope, CallStart, CallState, CurrentTrace,
+    NetworkProtocolVersion, ObservedEvent, ObservedServer, ObservedSession, ObservedTransport,
+    Observer, Observers, Refusal, RefusalReason, SPAN_ATTRIBUTES, SPAN_CONVENTIONS,
+    SPAN_END_ATTRIBUTES, SessionEnd, SpanAttributeFn, TaskChange, TaskEvent, TraceContext,
+    UpstreamChange, hashed_id, printable, random_id,
 };
 #[cfg(feature = "server")]
 pub use wharf_server::Tracing;
+#[cfg(feature = "otel")]
+pub use wharf_telemetry::OpenTelemetrySpans;
 #[cfg(feature = "logs")]
 pub use wharf_telemetry::{LogConfigError, LogFormat, Logs};
 #[cfg(feature = "metrics")]
 pub use wharf_telemetry::{Metrics, MetricsFormat, MetricsOptions};
+#[cfg(feature = "otlp")]
+pub use wharf_telemetry::{Otlp, OtlpError, Traces};

@@ -11,7 +11,7 @@ const DEPENDENCIES: [(&str, &[&str]); 13] = [
     ("wharf-connect", &["wharf-model"]),
     ("wharf-store", &["wharf-connect", "wharf-model"]),
     ("wharf-auth", &["wharf-connect", "wharf-model"]),
-    ("wharf-telemetry", &["wharf-model"]),
+    ("wharf-telemetry", &["wharf-connect", "wharf-model"]),
     ("wharf-client", &["wharf-model", "wharf-schema"]),
     ("wharf-server", &["wharf-model", "wharf-schema", "wharf-store"]),
     ("wharf-transport", &["wharf-client", "wharf-connect", "wharf-model", "wharf-wire"]),

@@ -12,7 +12,7 @@ use std::{
 
 use crate::{
     BoxFuture, CallOutcome, ClientObservation, ClientRequest, ClientRequestId, Deadlines, Error,
-    ErrorKind, FailureOrigin, Message, Method, Notification, Outbox, Outcome, Request,
+    ErrorKind, FailureOrigin, Message, Method, Notification, Observers, Outbox, Outcome, Request,
     ResponseSender, Service, TimeoutKind, Timer, ToolResult,
     call::call_timeouts::CallTimeouts,
     observe::{active::ObservedCall, drop_payload, panic_text},
@@ -61,25 +61,44 @@ impl ActiveCall {
     #[must_use]
     pub fn start(
         service: &dyn Service,
-        request: Request,
+        mut request: Request,
         timer: Arc<dyn Timer>,
         deadlines: Deadlines,
     ) -> Self {
-        let observed = ObservedCall::start(service, &request, None);
+        let observed = ObservedCall::start(service, &mut request, None);
         ActiveCall::begin(service, request, timer, deadlines, observed)
     }
 
-    /// Starts the call of a client, which reports it to the client's observers, too.
+    /// Starts the call of a client, which reports it to the client's observers, too. The request gets the trace
+    /// context of the client's span, or else of the call that makes it.
     #[must_use]
     pub fn start_for_client(
         service: &dyn Service,
-        request: Request,
+        mut request: Request,
         timer: Arc<dyn Timer>,
         deadlines: Deadlines,
         client: ClientObservation<'_>,
     ) -> Self {
-        let observed = ObservedCall::start(service, &request, Some(client));
+        let observed = ObservedCall::start(service, &mut request, Some(client));
         ActiveCall::begin(service, request, timer, deadlines, observed)
+    }
+
+    /// Starts the run of a task, which is reported to the observers as such.
+    #[must_use]
+    pub fn start_task(
+        service: &dyn Service,
+        request: Request,
+        timer: Arc<dyn Timer>,
+        deadlines: Deadlines,
+        observers: &Observers,
+    ) -> Self {
+        let observed = ObservedCall::start_task(observers, service, &request);
+        ActiveCall::begin(service, request, timer, deadlines, observed)
+    }
+
+    /// Reports to the observers that the call, which was started with this request, goes on as a task.
+    pub fn become_task(&mut self, observers: &Observers, service: &dyn Service, request: &Request) {
+        self.observed = ObservedCall::start_task(observers, service, request);
     }
 
     fn begin(
@@ -283,12 +302,7 @@ fn run_observed<T>(observed: &mut ObservedCall, run: impl FnOnce() -> T) -> T {
             result = Some(run());
         }
     });
-    // A scope must run its poll. One that did not cannot keep the call from running.
-    match (result, run) {
-        (Some(result), _) => result,
-        (None, Some(run)) => run(),
-        (None, None) => unreachable!("the poll ran"),
-    }
+    result.unwrap_or_else(|| unreachable!("the poll ran"))
 }
 
 /// Returns the outcome of a panic. Its text is only for observers: it may contain confidential data.
@@ -299,7 +313,7 @@ pub(crate) fn panicked(
     payload: Box<dyn Any + Send>,
 ) -> Outcome {
     let (mut observed, text) = (observed.take(), panic_text(&*payload));
-    if !observed.as_ref().is_some_and(|observed| observed.logs_panics()) {
+    if !observed.as_mut().is_some_and(|observed| observed.logs_panics()) {
         // Debug format, because the text could forge lines.
         tracing::error!(method = method.name(), panic = ?text, "call panicked");
     }

@@ -13,18 +13,19 @@ use crate::{
     observe::active::ObservedCall,
 };
 
-/// Forwards a request to `service`, and reports it to the observers of the client and of the service.
+/// Forwards a request to `service`, and reports it to the observers of the client and of the service. The request gets
+/// the trace context of the client's span, or else of the call that is forwarded.
 ///
 /// Unlike an [`ActiveCall`](crate::ActiveCall), it has no events and deadlines of its own: messages and requests go to the
 /// outbox of the call that is forwarded.
 pub fn forward_for_client(
     service: &dyn Service,
-    request: Request,
+    mut request: Request,
     outbox: Outbox,
     client: ClientObservation<'_>,
 ) -> BoxFuture<Outcome> {
     let method = request.method;
-    let mut observed = ObservedCall::start(service, &request, Some(client));
+    let mut observed = ObservedCall::start(service, &mut request, Some(client));
     if observed.is_none() {
         return service.call(request, outbox);
     }

@@ -1,5 +1,7 @@
 //! Request of a call: the bytes of the message, and the positions of its parts.
 
+mod trace;
+
 use std::{
     borrow::Cow,
     fmt,

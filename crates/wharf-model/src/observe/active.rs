@@ -1,6 +1,6 @@
 //! Reports a call in flight to its observers.
 
-use std::{fmt, mem, sync::Arc, time::Instant};
+use std::{fmt, iter, mem, sync::Arc, time::Instant};
 
 use crate::{
     CallEnd, CallOutcome, CallRole, CallStart, CallState, Method, ObservedTransport, Observer,
@@ -42,8 +42,9 @@ pub(crate) struct ObservedCall {
     method: Method,
     protocol: Option<&'static ProtocolInfo>,
     started: Instant,
-    /// Most calls have one observer, so that no list is allocated.
+    /// Most calls have at most two observers, so that no list is allocated.
     first: Following,
+    second: Option<Following>,
     more: Vec<Following>,
 }
 
@@ -65,15 +66,16 @@ impl Following {
 }
 
 impl ObservedCall {
-    /// Reports the start of a call; `None` if no observer wants to receive its end.
+    /// Reports the start of a call; `None` if no observer wants to receive its end. The request of a client gets the
+    /// trace context of its span, or else of the call that makes it.
     #[inline]
     pub(crate) fn start(
         service: &dyn Service,
-        request: &Request,
+        request: &mut Request,
         client: Option<ClientObservation<'_>>,
     ) -> Option<Box<ObservedCall>> {
         let observers = service.observers();
-        match observers.is_empty() && client.is_none_or(|client| client.observers.is_empty()) {
+        match observers.is_empty() && client.is_none() {
             true => None,
             false => ObservedCall::report_start(observers, service, request, client),
         }
@@ -83,61 +85,70 @@ impl ObservedCall {
     fn report_start(
         observers: &Observers,
         service: &dyn Service,
-        request: &Request,
+        request: &mut Request,
         client: Option<ClientObservation<'_>>,
     ) -> Option<Box<ObservedCall>> {
         // The subscription of a legacy session is no request of the client.
         if request.method == Method::Listen && request.protocol.is_some_and(|_| !has_id(request)) {
             return None;
         }
-        let mut observed: Option<Box<ObservedCall>> = None;
-        let sides = client.map(|it| (it.observers, client)).into_iter().chain([(observers, None)]);
-        for (observers, client) in sides {
-            let start = CallStart { request, service, client };
-            for observer in observers.as_slice() {
-                let state = guarded(|| observer.call_started(&start));
-                if matches!(state, CallState::Ignored) {
-                    continue;
-                }
-                let next = Following { observer: observer.clone(), role: start.role(), state };
-                match &mut observed {
-                    Some(observed) => observed.more.push(next),
-                    None => {
-                        observed = Some(Box::new(ObservedCall {
-                            method: request.method,
-                            protocol: request.protocol,
-                            started: Instant::now(),
-                            first: next,
-                            more: Vec::new(),
-                        }));
-                    }
-                }
+        let mut observed = None;
+        if let Some(client) = client {
+            let start =
+                CallStart { role: CallRole::Client, request, service, client: Some(client) };
+            report_to(client.observers, &start, &mut observed);
+            match &mut observed {
+                Some(observed) => observed.run(&mut || request.continue_trace()),
+                None => request.continue_trace(),
             }
         }
+        let start = CallStart { role: CallRole::Server, request, service, client: None };
+        report_to(observers, &start, &mut observed);
         observed
     }
 
-    /// Runs a poll of the call within the scopes of its observers.
+    /// Reports that this process runs a task.
+    pub(crate) fn start_task(
+        observers: &Observers,
+        service: &dyn Service,
+        request: &Request,
+    ) -> Option<Box<ObservedCall>> {
+        let mut observed = None;
+        let start = CallStart { role: CallRole::Task, request, service, client: None };
+        report_to(observers, &start, &mut observed);
+        observed
+    }
+
+    /// Runs a poll of the call within the scopes of its observers, once.
     pub(crate) fn run(&mut self, poll: &mut dyn FnMut()) {
-        run_within(&mut self.first, &mut self.more, poll);
+        let mut ran = false;
+        run_within(&mut self.following(), &mut || {
+            if !mem::replace(&mut ran, true) {
+                poll();
+            }
+        });
+        // A scope must run its poll. One that did not cannot keep the call from running.
+        if !ran {
+            poll();
+        }
     }
 
     /// Returns whether an observer of the call logs its panic.
-    pub(crate) fn logs_panics(&self) -> bool {
+    pub(crate) fn logs_panics(&mut self) -> bool {
         self.following().any(|it| it.observer.logs_panics())
     }
 
     /// Reports the end of the call.
     pub(crate) fn end(&mut self, outcome: CallOutcome<'_>) {
         let (method, protocol, elapsed) = (self.method, self.protocol, self.started.elapsed());
-        for following in [&mut self.first].into_iter().chain(&mut self.more) {
+        for following in self.following() {
             let role = following.role;
             following.end(&CallEnd { role, method, protocol, elapsed, outcome });
         }
     }
 
-    fn following(&self) -> impl Iterator<Item = &Following> {
-        [&self.first].into_iter().chain(&self.more)
+    fn following(&mut self) -> impl Iterator<Item = &mut Following> {
+        iter::once(&mut self.first).chain(&mut self.second).chain(&mut self.more)
     }
 }
 
@@ -147,17 +158,50 @@ impl Drop for ObservedCall {
     }
 }
 
+/// Reports the start of a call, to each observer within the scopes of those before it.
+fn report_to(
+    observers: &Observers,
+    start: &CallStart<'_>,
+    observed: &mut Option<Box<ObservedCall>>,
+) {
+    for observer in observers.as_slice() {
+        let mut state = CallState::Ignored;
+        let mut report = || state = guarded(|| observer.call_started(start));
+        match &mut *observed {
+            Some(observed) => observed.run(&mut report),
+            None => report(),
+        }
+        if matches!(state, CallState::Ignored) {
+            continue;
+        }
+        let next = Following { observer: observer.clone(), role: start.role, state };
+        match &mut *observed {
+            Some(observed) if observed.second.is_none() => observed.second = Some(next),
+            Some(observed) => observed.more.push(next),
+            None => {
+                *observed = Some(Box::new(ObservedCall {
+                    method: start.request.method,
+                    protocol: start.request.protocol,
+                    started: Instant::now(),
+                    first: next,
+                    second: None,
+                    more: Vec::new(),
+                }));
+            }
+        }
+    }
+}
+
 fn has_id(request: &Request) -> bool {
     request.parts().id.is_some()
 }
 
-fn run_within(outer: &mut Following, inner: &mut [Following], poll: &mut dyn FnMut()) {
-    let mut rest = || match inner.split_first_mut() {
-        Some((next, inner)) => run_within(next, inner, &mut *poll),
+fn run_within(outer: &mut dyn Iterator<Item = &mut Following>, poll: &mut dyn FnMut()) {
+    match outer.next().map(|following| &mut following.state) {
         None => poll(),
-    };
-    match &mut outer.state {
-        CallState::Scope(scope) => guarded(|| scope.run(&mut rest)),
-        CallState::Ignored | CallState::Token(_) => rest(),
+        Some(CallState::Scope(scope)) => {
+            guarded(|| scope.run(&mut || run_within(&mut *outer, &mut *poll)));
+        }
+        Some(CallState::Ignored | CallState::Token(_)) => run_within(outer, poll),
     }
 }

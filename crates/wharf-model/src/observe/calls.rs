@@ -9,20 +9,19 @@ use crate::{
 
 /// Side of a call that reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum CallRole {
     /// The side that answers the call.
     Server,
     /// The side that makes the call.
     Client,
+    /// The process that runs a task, which the call of a tool became.
+    Task,
 }
 
 /// Session id of a call, in the request's extensions where there are observers. Logs contain its hash only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObservedSession(pub std::sync::Arc<str>);
-
-/// Id of the task that a run of a tool belongs to, in the request's extensions. Logs contain its hash only.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ObservedTask(pub std::sync::Arc<str>);
 
 /// Facts about the protocol version of a request, which the codec attaches to it.
 #[derive(Clone, Copy, Debug)]
@@ -63,9 +62,11 @@ impl ProtocolInfo {
 /// Start of a call.
 #[derive(Clone, Copy)]
 pub struct CallStart<'a> {
+    pub(crate) role: CallRole,
     pub(crate) request: &'a Request,
     pub(crate) service: &'a dyn Service,
-    /// Client that reports the call; `None` if the server does.
+    /// Client that reports the call; `None` if the server does. The extensions of a request that a proxy forwards are
+    /// about its own client.
     pub(crate) client: Option<ClientObservation<'a>>,
 }
 
@@ -73,7 +74,7 @@ impl<'a> CallStart<'a> {
     /// Returns the side that reports the call.
     #[must_use]
     pub fn role(&self) -> CallRole {
-        self.client.map_or(CallRole::Server, |_| CallRole::Client)
+        self.role
     }
 
     /// Returns the request: its method, parameters, extensions and client.
@@ -104,10 +105,15 @@ impl<'a> CallStart<'a> {
         }
     }
 
-    /// Returns the id of the JSON-RPC request as JSON text.
+    /// Returns the id of the JSON-RPC request as JSON text. The transport of a client assigns it later.
     #[must_use]
     pub fn request_id(&self) -> Option<&'a str> {
-        self.request.json(self.request.parts().id)
+        self.received()?.json(self.request.parts().id)
+    }
+
+    /// Returns the request, if it was received.
+    fn received(&self) -> Option<&'a Request> {
+        self.client.is_none().then_some(self.request)
     }
 
     /// Returns the date of the protocol version.
@@ -131,16 +137,7 @@ impl<'a> CallStart<'a> {
     /// Returns the attribute `network.protocol.version`, for calls of a server.
     #[must_use]
     pub fn network_protocol_version(&self) -> Option<&'static str> {
-        // The request of a proxy has the extensions of its own client's connection.
-        let version = self.request.scope.get::<NetworkProtocolVersion>();
-        version.filter(|_| self.client.is_none()).map(|version| version.0)
-    }
-
-    /// Returns the id of the task that this run of a tool belongs to. The call that created the task is reported
-    /// apart. Who has the id can read the task: logs contain its hash only.
-    #[must_use]
-    pub fn task_id(&self) -> Option<&'a str> {
-        self.request.scope.get().map(|task: &ObservedTask| &*task.0)
+        self.received()?.scope.get().map(|version: &NetworkProtocolVersion| version.0)
     }
 
     /// Returns the authenticated principal.
@@ -152,13 +149,13 @@ impl<'a> CallStart<'a> {
     /// Returns the session id. It authenticates requests in some deployments: logs contain its hash only.
     #[must_use]
     pub fn session_id(&self) -> Option<&'a str> {
-        self.request.scope.get().map(|session: &ObservedSession| &*session.0)
+        self.received()?.scope.get().map(|session: &ObservedSession| &*session.0)
     }
 
     /// Returns the address of the client.
     #[must_use]
     pub fn client_address(&self) -> Option<SocketAddr> {
-        self.request.scope.get().map(|remote: &RemoteAddress| remote.0)
+        self.received()?.scope.get().map(|remote: &RemoteAddress| remote.0)
     }
 
     /// Returns the attribute `server.address`, for calls of a client.
@@ -195,8 +192,8 @@ pub enum CallState {
 
 /// State of one call, for observers that need more than a number, such as a `tracing::Span`.
 pub trait CallScope: Send {
-    /// Runs one poll of the call: call `poll` exactly once. The start of the call and the drop of a cancelled call
-    /// count as polls.
+    /// Runs one poll of the call: call `poll` exactly once. The start of the call, its start for later observers and
+    /// the drop of a cancelled call count as polls.
     fn run(&mut self, poll: &mut dyn FnMut()) {
         poll();
     }
@@ -291,9 +288,9 @@ impl<'a> CallEnd<'a> {
     pub fn error_code(&self) -> Option<i32> {
         let of = |error: &Error| match (self.role, self.protocol) {
             (CallRole::Client, _) => error.code.filter(|_| error.origin().is_none()),
-            (CallRole::Server, Some(protocol)) => protocol.error_code(error, self.method),
-            (CallRole::Server, None) if self.is_tool_result(error) => None,
-            (CallRole::Server, None) => error.code.or_else(|| error.kind.registry_code()),
+            (_, Some(protocol)) => protocol.error_code(error, self.method),
+            (_, None) if self.is_tool_result(error) => None,
+            (_, None) => error.code.or_else(|| error.kind.registry_code()),
         };
         let is_tool = self.method == Method::CallTool;
         match self.outcome {
@@ -329,7 +326,7 @@ impl<'a> CallEnd<'a> {
     }
 
     fn error_type_of(&self, error: &Error) -> Option<CallErrorType> {
-        let is_server = self.role == CallRole::Server;
+        let is_server = self.role != CallRole::Client;
         match (error.kind, self.error_code()) {
             (ErrorKind::ConnectionClosed, _) => Some(CallErrorType::ConnectionClosed),
             (ErrorKind::RequestTimeout | ErrorKind::ToolTimeout, _) => Some(CallErrorType::Timeout),

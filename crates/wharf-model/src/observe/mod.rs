@@ -1,12 +1,13 @@
 //! Observability: the `Observer` to which servers, clients, transports, stores and tasks report.
 //!
-//! `calls.rs` has the start and the end of a call, `events.rs` everything else, `active.rs` the part of an
-//! [`ActiveCall`](crate::ActiveCall) that reports it.
+//! `calls.rs` has the start and the end of a call, `events.rs` everything else, `span.rs` and `trace_context.rs` what
+//! traces need, `active.rs` the part of an [`ActiveCall`](crate::ActiveCall) that reports it.
 
 pub(crate) mod active;
 pub(crate) mod calls;
 pub(crate) mod events;
 pub(crate) mod refusal;
+pub(crate) mod span;
 pub(crate) mod trace_context;
 pub(crate) mod transport;
 
@@ -22,7 +23,7 @@ use crate::{CallEnd, CallStart, CallState, ObservedEvent};
 /// Receives what happens in a server or a client: logs, metrics, traces and recordings are observers.
 ///
 /// Methods are called on the path of each call: they must not block. An observer receives nothing that it does not
-/// implement.
+/// implement. The start of a call is reported within the [scopes](crate::CallScope) of the observers before it.
 ///
 /// ```
 /// # mod wharf { pub use wharf_model::*; pub mod observe { pub use super::*; } }

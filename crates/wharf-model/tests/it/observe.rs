@@ -172,7 +172,9 @@ fn scopes_surround_every_poll_and_nest() {
         .with(Scoping(outer.clone()));
     let mut call = start(&observers, Method::CallTool, false, || at_once(ToolResult::text("x")));
     let round = ["enter", "enter", "exit", "exit"];
-    assert_eq!(outer.take(), round, "the start");
+    let lines = outer.take();
+    assert_eq!(lines[..4], ["enter", "exit", "enter", "exit"], "the start for later observers");
+    assert_eq!(lines[4..], round, "the start");
     assert!(matches!(poll(&mut call), Poll::Ready(Event::Done(_))));
     let lines = outer.take();
     assert_eq!(lines[..4], round, "the poll");

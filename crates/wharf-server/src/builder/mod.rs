@@ -148,7 +148,6 @@ pub struct RouterBuilder {
     limits: CallLimits,
     access: Option<Box<dyn Access>>,
     layers: Vec<Box<dyn Middleware>>,
-    is_traced: bool,
     masks_errors: bool,
     observers: Observers,
     seal: Option<Arc<dyn StateCipher>>,
@@ -179,7 +178,6 @@ impl RouterBuilder {
             limits: CallLimits::default(),
             access: None,
             layers: Vec::new(),
-            is_traced: false,
             masks_errors: false,
             observers: Observers::default(),
             seal: None,
@@ -325,7 +323,7 @@ impl RouterBuilder {
     }
 
     /// Adds an observer, which receives the start and the end of every call, and the events of the
-    /// server. [`Tracing`] is added if it is not among them, so that the log has every internal error and panic.
+    /// server. [`Tracing`] is always among them, behind all others: it logs the ids of the spans that they make.
     ///
     /// ```
     /// # mod wharf { pub use {wharf_model::*, wharf_server::*}; pub mod server { pub use super::*; } }
@@ -336,8 +334,9 @@ impl RouterBuilder {
     /// # Ok::<(), wharf::server::BuildError>(())
     /// ```
     pub fn observe<O: Observer>(mut self, observer: O) -> Self {
-        self.is_traced |= TypeId::of::<O>() == TypeId::of::<Tracing>();
-        self.observers = self.observers.with(observer);
+        if TypeId::of::<O>() != TypeId::of::<Tracing>() {
+            self.observers = self.observers.with(observer);
+        }
         self
     }
 
@@ -412,9 +411,8 @@ impl RouterBuilder {
         let methods = self.methods();
         let (lists, next) = self.lists();
         let seal = self.take_cipher();
-        if !self.is_traced {
-            self.observers = mem::take(&mut self.observers).with(Tracing);
-        }
+        // Before the stores, which report to the observers.
+        self.observers = mem::take(&mut self.observers).with(Tracing);
         let stores = self.take_stores(&*seal);
         self.problems.or(())?;
         let mut layers = self.layers;

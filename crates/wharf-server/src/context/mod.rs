@@ -14,7 +14,7 @@ use std::{
 };
 
 use wharf_model::{
-    ClientCapability, Error, InputMode, Meta, Outbox, Peer, Principal, Rate, Request,
+    ClientCapability, Error, InputMode, Meta, Outbox, Peer, Principal, Rate, Request, TraceContext,
 };
 
 use crate::{
@@ -264,20 +264,11 @@ impl Ctx {
         if lenient_json::is_within(json, most) { serde_json::from_str(json).ok() } else { None }
     }
 
-    /// Returns the `traceparent` of the request (W3C trace context).
+    /// Returns the trace context of this call: that of its span, or else that of the request. Requests of a client
+    /// within the call carry it by themselves.
     #[must_use]
-    pub fn trace_parent(&self) -> Option<String> {
-        self.meta_text("traceparent")
-    }
-
-    /// Returns the `tracestate` of the request (W3C trace context).
-    #[must_use]
-    pub fn trace_state(&self) -> Option<String> {
-        self.meta_text("tracestate")
-    }
-
-    fn meta_text(&self, key: &str) -> Option<String> {
-        self.meta()?.get(key)?.as_str().map(str::to_owned)
+    pub fn trace_context(&self) -> Option<TraceContext> {
+        TraceContext::current().or_else(|| TraceContext::from_meta(self.request()?.meta()?))
     }
 
     /// Returns a request extension that outer middleware added.

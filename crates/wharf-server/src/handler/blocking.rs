@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use wharf_model::{Caller, Error, LogThrottle, Outbox, Outcome, RequestExtensions};
+use wharf_model::{Caller, CurrentTrace, Error, LogThrottle, Outbox, Outcome, RequestExtensions};
 
 use crate::router::caller_shares::{CallerShare, CallerShares};
 
@@ -108,9 +108,10 @@ pub(crate) fn run(
     let mut leave = Some(FinishOnDrop(slot.clone()));
     std::future::poll_fn(move |cx| {
         if let (Some((job, permit)), Some(leave)) = (job.take(), leave.take()) {
-            let (outbox, span) = (outbox.clone(), tracing::Span::current());
+            let (outbox, span, trace) =
+                (outbox.clone(), tracing::Span::current(), CurrentTrace::get());
             spawn(Box::new(move || {
-                let work = AssertUnwindSafe(|| span.in_scope(job));
+                let work = AssertUnwindSafe(|| trace.within(|| span.in_scope(job)));
                 let result = (!outbox.is_closed()).then(|| catch_unwind(work));
                 drop(permit);
                 leave.put(result);

@@ -9,10 +9,10 @@ use std::{
 };
 
 use schemars::JsonSchema;
-use wharf_model::{CompletionRequest, Error, ErrorKind, Outbox, Principal, Request};
+use wharf_model::{CompletionRequest, Error, ErrorKind, Outbox, Principal, Request, printable};
 
 use crate::{
-    call_tracing::{method_name, printable},
+    call_tracing::method_name,
     context::Ctx,
     handler::string_args::StringArg,
     primitives::resource::ReadMetadata,

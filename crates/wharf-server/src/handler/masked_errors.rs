@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use wharf_model::{BoxFuture, Content, Error, ErrorKind, Outcome, Reply, ToolResult};
+use wharf_model::{BoxFuture, Content, Error, ErrorKind, Outcome, Reply, ToolResult, printable};
 
 use crate::{
     builder::Part,
-    call_tracing::{method_name, printable},
+    call_tracing::method_name,
     handler::{Endpoint, extract::Incoming, tool_error::with_all_sources},
     random,
 };

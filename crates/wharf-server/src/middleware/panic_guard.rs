@@ -7,10 +7,10 @@ use std::{
     task::{Context, Poll},
 };
 
-use wharf_model::{BoxFuture, Error, ErrorKind, Method, Outcome, Request, ToolResult};
+use wharf_model::{BoxFuture, Error, ErrorKind, Method, Outcome, Request, ToolResult, printable};
 
 use crate::{
-    call_tracing::{method_name, printable},
+    call_tracing::method_name,
     middleware::{Middleware, Next},
 };
 
@@ -24,15 +24,15 @@ pub struct PanicGuard;
 
 impl Middleware for PanicGuard {
     fn call(&self, request: Request, next: Next) -> BoxFuture<Outcome> {
-        let (method, target) = (method_name(&request), printable(&request.target()));
+        let (method, name) = (method_name(&request), printable(&request.target()));
         let mut call = GuardedCall::start(request, next);
         Box::pin(poll_fn(move |cx| {
             call.poll(cx).map(|ended| {
                 ended.unwrap_or_else(|panic| {
                     tracing::error!(
                         method = &*method,
-                        target,
-                        panic = panic.text(),
+                        name,
+                        error = panic.text(),
                         "handler panicked"
                     );
                     panic.into_outcome()

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use wharf_model::{BoxFuture, Error, ErrorKind, Outcome, Reply, ToolInfo};
+use wharf_model::{BoxFuture, Error, ErrorKind, Outcome, Reply, ToolInfo, printable};
 
-use crate::{call_tracing::printable, router::catalog::CatalogEntry};
+use crate::router::catalog::CatalogEntry;
 
 /// Validates results against a hand-written output schema.
 pub(crate) fn check_output(

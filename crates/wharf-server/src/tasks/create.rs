@@ -48,10 +48,12 @@ pub(crate) fn create(
 pub(crate) async fn create_task(
     server: &Arc<ServerState>,
     tool: &Arc<CatalogEntry<ToolInfo>>,
-    request: Request,
+    mut request: Request,
     ttl: Option<u64>,
     timer: &Arc<dyn Timer>,
 ) -> Result<Task, Error> {
+    // The run is in the trace of this call, also if another process takes it over.
+    request.continue_trace();
     let scheduler = server.tasks.scheduler();
     scheduler.start(server, timer);
     let (owner, caller) = (owner_of(&request), Caller::of(&request.scope));

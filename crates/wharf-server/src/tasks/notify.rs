@@ -12,7 +12,7 @@ use crate::{
 
 /// Hash of an id for the log. The id would give access to the task.
 pub(crate) fn short_id(id: &str) -> String {
-    crate::event_log::hashed(id)
+    wharf_model::hashed_id(id)
 }
 
 /// Notifies the subscribers that follow the task and own it.

@@ -9,8 +9,8 @@ use std::{
 };
 
 use wharf_model::{
-    ActiveCall, BoxFuture, Caller, ClientRequestId, Deadlines, Error, Event, Observers, Outbox,
-    Outcome, Request, ResponseFuture, Task, TaskChange, Timer, ToolInfo,
+    ActiveCall, BoxFuture, Caller, ClientRequestId, Deadlines, Error, Event, Outbox, Outcome,
+    Request, ResponseFuture, Task, TaskChange, Timer, ToolInfo,
 };
 
 use crate::{
@@ -20,7 +20,7 @@ use crate::{
         promotion_state::TaskPromotion,
         run,
         run::{RunResources, ToolCall},
-        storage::{owner::owner_of, stored_types::SavedCall},
+        storage::{owner::owner_of, record::TaskRecord, stored_types::SavedCall},
         task_view,
     },
 };
@@ -36,6 +36,8 @@ pub(crate) fn promotable(
     outbox: Outbox,
     after: Option<Duration>,
 ) -> BoxFuture<Outcome> {
+    // A later run is in the trace of this call.
+    request.continue_trace();
     // Saved now for the record, while the request still exists.
     let saved = SavedCall::from_request(&request, server.tasks.options.arguments);
     // A call too large to be stored is never promoted.
@@ -45,7 +47,7 @@ pub(crate) fn promotable(
     request.scope.insert(promotion.clone());
     let owner = owner_of(&request);
     // The call that may become a task is observed around this one.
-    let call = ToolCall { server, tool, observers: Observers::default() };
+    let call = ToolCall { server, tool };
     let (exchange, inner) = call.start(request, timer.clone(), outbox.deadlines());
     // The deadlines of the inner call apply.
     outbox.set_deadlines(Deadlines { idle: None, total: None });
@@ -98,12 +100,12 @@ impl PromotableCall {
                 PromotionEvent::Event(Event::Done(outcome)) => return outcome,
                 PromotionEvent::Event(event) => self.pass_on(event).await,
                 reason => match self.promote().await {
-                    Ok((task, resources)) => {
+                    Ok((task, record, resources)) => {
                         // Its client requests can be answered for as long as the task is kept.
                         exchange.extend(task.ttl.map_or(Duration::MAX, Duration::from_millis));
                         // If no thread can be started here, its lease expires and it is claimed
                         // again.
-                        run::continue_call(resources, exchange, self.timer);
+                        run::continue_call(resources, (&self.tool, &record), exchange, self.timer);
                         return Outcome::Task(Box::new(task));
                     }
                     Err(error) => {
@@ -160,7 +162,7 @@ impl PromotableCall {
 
     /// Promotes the running call to a task. Its handler is not polled meanwhile, though a thread of
     /// its own may continue.
-    async fn promote(&mut self) -> Result<(Task, RunResources), Error> {
+    async fn promote(&mut self) -> Result<(Task, TaskRecord, RunResources), Error> {
         let scheduler = self.server.tasks.scheduler();
         let slot = scheduler
             .acquire_slot(&self.owner)
@@ -190,6 +192,6 @@ impl PromotableCall {
         }
         scheduler.task_store.report(&record.id, &self.tool.info.name, TaskChange::Created);
         unclaimed.disarm();
-        Ok((task_view::task(&self.server, &record), resources))
+        Ok((task_view::task(&self.server, &record), record, resources))
     }
 }

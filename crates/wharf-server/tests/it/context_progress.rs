@@ -163,19 +163,20 @@ fn a_handler_reads_the_metadata_of_its_call() {
             "{} {} {} {} {} {}",
             ctx.principal().unwrap().id(),
             ctx.extension::<Tenant>().unwrap().0,
-            ctx.trace_parent().unwrap(),
+            ctx.trace_context().unwrap(),
             meta["k"],
             ctx.is_cancelled(),
             ctx.client().capabilities.roots.is_some(),
         )
     }
     let router = router(tool(handler));
-    let meta = r#"{"traceparent":"00-a-b-01","k":1}"#;
-    let mut request = suspending(call("tool").meta(meta));
+    let traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let meta = format!(r#"{{"traceparent":"{traceparent}","k":1}}"#);
+    let mut request = suspending(call("tool").meta(&meta));
     request.scope.insert(Principal::new("alice"));
     request.scope.insert(Tenant("acme"));
     let outcome = end(&router, request, &FakeTimer::default());
-    assert_eq!(text(outcome), "alice acme 00-a-b-01 1 false true");
+    assert_eq!(text(outcome), format!("alice acme {traceparent} 1 false true"));
 }
 
 #[test]

@@ -18,8 +18,9 @@ use tracing::{
     span,
 };
 use wharf_model::{
-    BoxFuture, CallStart, CallState, Error, ErrorKind, Event, Observer, Observers, Outbox, Outcome,
-    Request, Service, ToolResult,
+    ActiveCall, BoxFuture, CallStart, CallState, ClientObservation, Deadlines, Error, ErrorKind,
+    Event, Method, ObservedServer, ObservedSession, ObservedTransport, Observer, Observers, Outbox,
+    Outcome, Parts, Principal, Request, Service, ToolResult, hashed_id,
 };
 use wharf_server::{Args, Extension, PanicGuard, Resource, Router, Tool, ToolError, Tracing};
 
@@ -90,12 +91,108 @@ fn one_span_a_call_with_clean_names_and_no_arguments() {
     let lines = record.0.lock().unwrap().clone();
     let all = lines.join("|");
     assert_eq!(lines.iter().filter(|line| line.starts_with("span")).count(), 3, "{lines:#?}");
-    assert!(lines[0].contains("method=tools/call target=login"), "{lines:#?}");
-    assert!(lines.contains(&"record outcome=complete".to_owned()), "{lines:#?}");
-    assert!(lines.contains(&"record outcome=invalid_tool_arguments".to_owned()), "{lines:#?}");
-    assert!(lines.contains(&"record outcome=tool_not_found".to_owned()), "{lines:#?}");
+    assert!(lines[0].starts_with("span call otel.name=tools/call login otel.kind=server "));
+    assert!(lines[0].contains(" gen_ai.tool.name=login"), "{lines:#?}");
+    let ends: Vec<_> = lines.iter().filter(|line| line.starts_with("event")).collect();
+    assert_eq!(ends.len(), 3, "{ends:#?}");
+    let outcomes =
+        ["complete", "invalid_tool_arguments", "tool_not_found error=Unknown tool: evil"];
+    for (end, outcome) in ends.into_iter().zip(outcomes) {
+        assert!(end.contains("message=call finished method=tools/call name="), "{end}");
+        assert!(end.contains(&format!(" outcome={outcome}")), "{end}");
+    }
     assert!(!all.contains("hunter2") && !all.contains("welcome"), "{all}");
     assert!(!all.contains(['\r', '\n', '\u{1b}', '\u{202e}']), "{all:?}");
+}
+
+/// A request as a transport receives it.
+fn received_request(meta: &str) -> Request {
+    let body = format!(
+        r#"{{"id":"a1","params":{{"name":"login","arguments":{{"password":"x"}},"_meta":{meta}}}}}"#
+    );
+    let at = |text: &str| {
+        let start = body.find(text).unwrap();
+        wharf_model::Span::new(start as u32, (start + text.len()) as u32)
+    };
+    let params = body[body.find("params").unwrap() + 8..].strip_suffix('}').unwrap();
+    let parts = Parts {
+        id: at("\"a1\""),
+        params: at(params),
+        target: at("\"login\""),
+        arguments: at(r#"{"password":"x"}"#),
+        meta: at(meta),
+        ..Parts::default()
+    };
+    let mut request = Request::new(Method::CallTool, body.clone().into(), parts);
+    request.scope.insert(ObservedTransport::Http);
+    request.scope.insert(Principal::new("alice"));
+    request.scope.insert(ObservedSession("secret-session".into()));
+    request
+}
+
+#[test]
+fn the_line_of_a_call_has_who_what_and_where_it_belongs() {
+    let tool = Tool::new("login", async |_: Args<Login>| ToolResult::error("no\nwind"));
+    let router = Router::builder().add(tool).build().unwrap();
+    let meta = r#"{"traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}"#;
+    let record = TraceCollector::default();
+    tracing::subscriber::with_default(record.clone(), || now(&router, received_request(meta)));
+    let lines = record.0.lock().unwrap().clone();
+    let ends: Vec<_> = lines.iter().filter(|line| line.starts_with("event")).collect();
+    let [end] = ends[..] else { panic!("one line, not {lines:#?}") };
+    let session = hashed_id("secret-session");
+    let (before, after) = end.split_once(" ms=").unwrap();
+    assert_eq!(
+        before,
+        format!(
+            "event message=call finished method=tools/call name=login id=a1 transport=http \
+             principal=alice session={session}"
+        )
+    );
+    let after = after.split_once(' ').unwrap().1;
+    assert_eq!(
+        after,
+        "outcome=tool_error error=no\u{fffd}wind trace_id=0af7651916cd43dd8448eb211c80319c \
+         span_id=b7ad6b7169203331"
+    );
+    assert!(!lines.join("|").contains("secret"), "{lines:#?}");
+}
+
+#[test]
+fn the_call_of_a_client_has_a_span_and_a_line_too() {
+    struct Echo;
+    impl Service for Echo {
+        fn call(&self, _: Request, _: Outbox) -> BoxFuture<Outcome> {
+            Box::pin(async { ToolResult::text("x").into() })
+        }
+    }
+    let observers = Observers::default().with(Tracing);
+    let server = ObservedServer {
+        address: Some("mcp.example".into()),
+        port: Some(443),
+        transport: Some(ObservedTransport::Http),
+    };
+    let client = ClientObservation {
+        observers: &observers,
+        server: &server,
+        protocol_version: Some("2025-11-25"),
+        has_target: None,
+    };
+    let record = TraceCollector::default();
+    tracing::subscriber::with_default(record.clone(), || {
+        let deadlines = Deadlines { idle: None, total: None };
+        let timer = Arc::new(NeverTimer);
+        let request = call("login", "{}");
+        let mut call = ActiveCall::start_for_client(&Echo, request, timer, deadlines, client);
+        assert!(matches!(poll(&mut call), Poll::Ready(Event::Done(_))));
+    });
+    let lines = record.0.lock().unwrap().clone();
+    let [span, end] = &lines[..] else { panic!("a span and a line, not {lines:#?}") };
+    assert!(span.starts_with("span call otel.name=tools/call login otel.kind=client "), "{span}");
+    assert!(span.contains(" server.address=mcp.example server.port=443"), "{span}");
+    let line = "event message=call finished role=client method=tools/call name=login \
+                revision=2025-11-25 transport=http ms=";
+    assert!(end.starts_with(line), "{end}");
 }
 
 fn boom() -> String {
@@ -115,9 +212,9 @@ fn a_panic_is_logged_as_the_end_of_its_call() {
         .build()
         .unwrap();
     let calls = [
-        (call("later", "{}"), "method=tools/call target=later"),
-        (call("at-once", "{}"), "method=tools/call target=at-once"),
-        (read("x:broken"), "method=resources/read target=x:broken"),
+        (call("later", "{}"), "method=tools/call name=later"),
+        (call("at-once", "{}"), "method=tools/call name=at-once"),
+        (read("x:broken"), "method=resources/read name=x:broken"),
     ];
     for (request, about) in calls {
         let record = TraceCollector::default();
@@ -133,9 +230,10 @@ fn a_panic_is_logged_as_the_end_of_its_call() {
         let lines = record.0.lock().unwrap().clone();
         let ends: Vec<_> = lines.iter().filter(|line| line.starts_with("event")).collect();
         let [end] = ends[..] else { panic!("one line, not {ends:#?}") };
-        assert!(end.contains("message=call finished outcome=panicked"), "{end}");
-        assert!(end.contains(about) && end.contains("panic=hunter2\u{fffd}"), "{end}");
-        assert!(lines.contains(&"record outcome=panicked".to_owned()), "{lines:#?}");
+        assert!(end.contains("message=call finished") && end.contains(about), "{end}");
+        assert!(end.contains(" outcome=panicked error=hunter2\u{fffd}"), "{end}");
+        assert!(lines.contains(&"record error.type=panic".to_owned()), "{lines:#?}");
+        assert!(lines.contains(&"record otel.status_code=ERROR".to_owned()), "{lines:#?}");
     }
 }
 
@@ -159,9 +257,10 @@ fn an_internal_error_and_a_panic_are_logged_once_without_middleware_for_it() {
             });
             assert_eq!(error.kind, ErrorKind::InternalError);
             let lines = record.0.lock().unwrap().clone();
-            let logged: Vec<_> = lines.iter().filter(|line| line.contains(text)).collect();
+            let is_logged = |line: &&String| line.starts_with("event") && line.contains(text);
+            let logged: Vec<_> = lines.iter().filter(is_logged).collect();
             let [line] = logged[..] else { panic!("one line, not {lines:#?}") };
-            assert!(line.contains(&format!("method=resources/read target={uri} ")), "{line}");
+            assert!(line.contains(&format!("method=resources/read name={uri} ")), "{line}");
         }
     }
 }
@@ -213,7 +312,8 @@ fn a_panic_is_logged_once_whatever_observes_the_call() {
         });
         assert!(ended.is_ready());
         let lines = record.0.lock().unwrap().clone();
-        let logged: Vec<_> = lines.iter().filter(|line| line.contains("hunter2")).collect();
+        let is_logged = |line: &&String| line.starts_with("event") && line.contains("hunter2");
+        let logged: Vec<_> = lines.iter().filter(is_logged).collect();
         let [line] = logged[..] else { panic!("one line, not {lines:#?}") };
         assert!(line.contains("method=resources/read"), "{line}");
     }
@@ -281,9 +381,11 @@ fn the_cause_of_a_resource_failure_is_logged_only() {
         assert_eq!(error.kind, ErrorKind::InternalError);
         assert!(!error.message.contains("digit"), "{error}");
         let lines = record.0.lock().unwrap().clone();
-        let logged: Vec<_> = lines.iter().filter(|line| line.contains("invalid digit")).collect();
+        let is_logged =
+            |line: &&String| line.starts_with("event") && line.contains("invalid digit");
+        let logged: Vec<_> = lines.iter().filter(is_logged).collect();
         let [line] = logged[..] else { panic!("one line, not {lines:#?}") };
-        assert!(line.contains(&format!("method=resources/read target={uri} ")), "{line}");
+        assert!(line.contains(&format!("method=resources/read name={uri} ")), "{line}");
         assert!(line.contains("error=invalid digit found in string"), "{line}");
     }
 }

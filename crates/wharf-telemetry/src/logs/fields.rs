@@ -3,6 +3,7 @@
 use std::{error::Error, fmt};
 
 use tracing::field::{Field, Visit};
+use wharf_model::CurrentTrace;
 
 /// Fields by name, in the order in which they were recorded. A field that is recorded again is replaced.
 #[derive(Clone, Debug, Default)]
@@ -37,6 +38,14 @@ impl LogFields {
 
     pub(super) fn add_all(&mut self, outer: &LogFields) {
         outer.0.iter().for_each(|(name, value)| self.set(name, value.clone()));
+    }
+
+    /// Adds the ids of the call within which the event happened, unless the event has ids of its own.
+    pub(super) fn add_trace(&mut self, trace: CurrentTrace) {
+        let (CurrentTrace::Context(trace), None) = (trace, self.get("trace_id")) else { return };
+        let text = |text| FieldValue { text, is_literal: false };
+        self.set("trace_id", text(format!("{:032x}", trace.trace_id())));
+        self.set("span_id", text(format!("{:016x}", trace.span_id())));
     }
 
     fn set(&mut self, name: &'static str, value: FieldValue) {

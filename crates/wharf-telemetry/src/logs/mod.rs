@@ -19,7 +19,7 @@ use tracing_subscriber::{
     layer::{Context, SubscriberExt as _},
     registry::LookupSpan,
 };
-use wharf_model::setters;
+use wharf_model::{CurrentTrace, setters};
 
 use crate::logs::{fields::LogFields, filter::read_filter, line::write_line};
 
@@ -182,6 +182,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for LogLines {
             }
         }
         event.record(&mut fields);
+        fields.add_trace(CurrentTrace::get());
         let metadata: &Metadata<'_> = event.metadata();
         let line = write_line(self.format, *metadata.level(), metadata.target(), &fields);
         // In one piece, so that lines of several threads do not mix. A closed stderr is not an error.

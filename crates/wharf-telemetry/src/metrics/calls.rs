@@ -14,7 +14,7 @@ use foldhash::fast::RandomState;
 use hashbrown::{Equivalent, HashMap};
 use wharf_model::{CallEnd, CallErrorType, CallRole, CallStart, Method, ObservedTransport};
 
-use crate::metrics::{call_labels, histogram::Histogram, label_text::LabelText, text::TextWriter};
+use crate::metrics::{call_labels, histogram::Histogram, label_text::LabelText, text::MetricSink};
 
 /// Maximum number of series of a family.
 pub(crate) const MAX_SERIES: usize = 500;
@@ -295,7 +295,7 @@ impl CallTable {
         Some(histogram)
     }
 
-    pub(crate) fn render(&self, name: &str, text: &mut TextWriter) {
+    pub(crate) fn render(&self, name: &str, text: &mut dyn MetricSink) {
         text.family(name);
         for group in self.groups.iter().filter_map(OnceLock::get) {
             text.histogram(name, &group.labels, &group.succeeded.values());

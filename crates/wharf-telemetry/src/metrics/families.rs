@@ -47,6 +47,7 @@ pub static METRIC_FAMILIES: &[(&str, MetricKind, &str, &str)] = {
         ("wharf_store_failing", Gauge, "", "1 while the store fails."),
         ("wharf_upstream_up", Gauge, "", "1 while the upstream server is connected."),
         ("wharf_upstream_restarts_total", Counter, "", "Restarts of upstream servers."),
+        ("wharf_spans_dropped_total", Counter, "", "Spans of calls that were not exported."),
         ("wharf_bytes_total", Counter, "bytes", "Bytes of messages, by direction."),
         ("wharf_build_info", Gauge, "", "Always 1; the label has the version of Wharf."),
         ("process_cpu_seconds_total", Counter, "seconds", "CPU time of the process, user and system."),

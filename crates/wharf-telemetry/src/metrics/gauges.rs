@@ -16,8 +16,9 @@ use wharf_model::{
     UpstreamChange,
 };
 
+use crate::dropped_spans;
 use crate::metrics::{
-    calls::MAX_SERIES, histogram::Histogram, label_text::LabelText, text::TextWriter,
+    calls::MAX_SERIES, histogram::Histogram, label_text::LabelText, text::MetricSink,
 };
 
 /// Values by the text of their labels, at most [`MAX_SERIES`].
@@ -99,7 +100,7 @@ impl Gauges {
             ObservedEvent::SessionEnded(end) => {
                 let durations = match end.role {
                     CallRole::Client => &self.client_sessions,
-                    CallRole::Server => {
+                    _ => {
                         change(&self.sessions, end.transport, -1);
                         &self.server_sessions
                     }
@@ -170,7 +171,7 @@ impl Gauges {
         }
     }
 
-    pub(crate) fn render(&self, in_flight: i64, text: &mut TextWriter) {
+    pub(crate) fn render(&self, in_flight: i64, text: &mut dyn MetricSink) {
         let none = LabelText::default();
         histograms("mcp_server_session_duration_seconds", &self.server_sessions, text);
         histograms("mcp_client_session_duration_seconds", &self.client_sessions, text);
@@ -203,6 +204,7 @@ impl Gauges {
         if self.has_upstreams.load(Ordering::Relaxed) {
             one("wharf_upstream_restarts_total", get(&self.restarts), text);
         }
+        one("wharf_spans_dropped_total", dropped_spans() as f64, text);
         text.family("wharf_bytes_total");
         for (direction, bytes) in [("received", &self.received), ("sent", &self.sent)] {
             text.sample("wharf_bytes_total", &LabelText::one("direction", direction), get(bytes));
@@ -229,12 +231,12 @@ fn set(values: &Labelled<i64>, labels: LabelText, change: impl FnOnce(i64) -> i6
     }
 }
 
-fn one(name: &str, value: f64, text: &mut TextWriter) {
+fn one(name: &str, value: f64, text: &mut dyn MetricSink) {
     text.family(name);
     text.sample(name, &LabelText::default(), value);
 }
 
-fn transports(name: &str, gauges: &[AtomicI64], text: &mut TextWriter) {
+fn transports(name: &str, gauges: &[AtomicI64], text: &mut dyn MetricSink) {
     text.family(name);
     for (transport, gauge) in ObservedTransport::ALL.iter().zip(gauges) {
         let labels = LabelText::one("transport", transport.name());
@@ -242,14 +244,14 @@ fn transports(name: &str, gauges: &[AtomicI64], text: &mut TextWriter) {
     }
 }
 
-fn values(name: &str, labelled: &Labelled<i64>, text: &mut TextWriter) {
+fn values(name: &str, labelled: &Labelled<i64>, text: &mut dyn MetricSink) {
     text.family(name);
     for (labels, value) in &*lock(labelled) {
         text.sample(name, &LabelText(labels.clone()), *value as f64);
     }
 }
 
-fn histograms(name: &str, labelled: &Labelled<Histogram>, text: &mut TextWriter) {
+fn histograms(name: &str, labelled: &Labelled<Histogram>, text: &mut dyn MetricSink) {
     text.family(name);
     for (labels, histogram) in &*lock(labelled) {
         text.histogram(name, &LabelText(labels.clone()), &histogram.values());

@@ -33,6 +33,37 @@ impl LabelText {
         }
         self.0.push('"');
     }
+
+    /// Returns names and values.
+    #[cfg(feature = "otlp")]
+    pub(crate) fn parse(&self) -> Vec<(String, String)> {
+        let mut labels: Vec<(String, String)> = Vec::new();
+        let (mut name, mut chars) = (String::new(), self.0.chars());
+        while let Some(c) = chars.next() {
+            match c {
+                ',' => {}
+                '=' => {
+                    chars.next();
+                    labels.push((std::mem::take(&mut name), unescape(&mut chars)));
+                }
+                c => name.push(c),
+            }
+        }
+        labels
+    }
+}
+
+/// Reads a value up to its closing quote.
+#[cfg(feature = "otlp")]
+fn unescape(chars: &mut std::str::Chars<'_>) -> String {
+    let mut value = String::new();
+    while let Some(c) = chars.next().filter(|c| *c != '"') {
+        match c {
+            '\\' => value.extend(chars.next().map(|c| if c == 'n' { '\n' } else { c })),
+            c => value.push(c),
+        }
+    }
+    value
 }
 
 #[cfg(test)]
@@ -45,5 +76,10 @@ mod tests {
         labels.add("b", "");
         labels.add("c", "é");
         assert_eq!(labels.0, r#"a="x\\y\"z\n",c="é""#);
+        #[cfg(feature = "otlp")]
+        assert_eq!(
+            labels.parse(),
+            [("a", "x\\y\"z\n"), ("c", "é")].map(|(a, b)| (a.into(), b.into()))
+        );
     }
 }

@@ -4,8 +4,8 @@ mod calls;
 pub(crate) mod families;
 pub(crate) mod format;
 mod gauges;
-mod histogram;
-mod label_text;
+pub(crate) mod histogram;
+pub(crate) mod label_text;
 mod process;
 mod text;
 
@@ -15,6 +15,7 @@ use wharf_model::{
     CallEnd, CallRole, CallStart, CallState, Method, ObservedEvent, Observer, setters,
 };
 
+pub(crate) use crate::metrics::text::MetricSink;
 use crate::metrics::{
     calls::{CallTable, GroupKey},
     format::MetricsFormat,
@@ -94,24 +95,27 @@ impl Metrics {
     #[must_use]
     pub fn render(&self, format: MetricsFormat) -> String {
         let mut text = TextWriter::new(format);
-        let MetricValues { server, client, gauges } = &*self.0;
-        server.render("mcp_server_operation_duration_seconds", &mut text);
-        client.render("mcp_client_operation_duration_seconds", &mut text);
-        gauges.render(server.in_flight(), &mut text);
+        self.collect(&mut text);
         process::render(&mut text);
         text.finish()
+    }
+
+    /// Gives all values but those of the process to a format.
+    pub(crate) fn collect(&self, sink: &mut dyn MetricSink) {
+        let MetricValues { server, client, gauges } = &*self.0;
+        server.render("mcp_server_operation_duration_seconds", sink);
+        client.render("mcp_client_operation_duration_seconds", sink);
+        gauges.render(server.in_flight(), sink);
     }
 }
 
 impl Observer for Metrics {
     fn call_started(&self, call: &CallStart<'_>) -> CallState {
-        // The call that created the task is counted, and the families of tasks count the task.
-        if call.task_id().is_some() && call.role() == CallRole::Server {
-            return CallState::Ignored;
-        }
         let (number, table) = match call.role() {
             CallRole::Server => (0, &self.0.server),
             CallRole::Client => (CLIENT_BIT, &self.0.client),
+            // The call that created the task is counted, and the families of tasks count the task.
+            _ => return CallState::Ignored,
         };
         CallState::Token(table.start(call) as u64 | number)
     }

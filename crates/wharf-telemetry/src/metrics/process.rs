@@ -2,13 +2,13 @@
 
 use std::fs;
 
-use crate::metrics::{label_text::LabelText, text::TextWriter};
+use crate::metrics::{label_text::LabelText, text::MetricSink};
 
 /// Clock ticks per second in `/proc`, which Linux fixes for user space.
 const TICKS: f64 = 100.0;
 
 /// Writes the metrics of the process. Those that cannot be read are omitted.
-pub(crate) fn render(text: &mut TextWriter) {
+pub(crate) fn render(text: &mut dyn MetricSink) {
     let mut write = |name: &str, value: Option<f64>| {
         if let Some(value) = value {
             text.family(name);

@@ -11,6 +11,16 @@ use crate::{
     },
 };
 
+/// Receives the values of all metrics: a text format, or the messages of OTLP.
+pub(crate) trait MetricSink {
+    /// Begins the family `name` of the table. One without samples is omitted.
+    fn family(&mut self, name: &str);
+    /// Receives a value of a counter or gauge.
+    fn sample(&mut self, name: &str, labels: &LabelText, value: f64);
+    /// Receives a histogram. One without durations is omitted.
+    fn histogram(&mut self, name: &str, labels: &LabelText, values: &HistogramValues);
+}
+
 pub(crate) struct TextWriter {
     format: MetricsFormat,
     out: String,
@@ -22,12 +32,35 @@ impl TextWriter {
     pub(crate) fn new(format: MetricsFormat) -> Self {
         TextWriter { format, out: String::new(), begun: None }
     }
+}
 
-    /// Begins the family `name` of the table. One without samples is omitted.
-    pub(crate) fn family(&mut self, name: &str) {
+impl MetricSink for TextWriter {
+    fn family(&mut self, name: &str) {
         self.begun = Some(name.to_owned());
     }
 
+    fn sample(&mut self, name: &str, labels: &LabelText, value: f64) {
+        self.line(name, "", &labels.0, "", value);
+    }
+
+    fn histogram(&mut self, name: &str, labels: &LabelText, values: &HistogramValues) {
+        if values.count == 0 {
+            return;
+        }
+        for (boundary, count) in &values.buckets {
+            let boundary = match self.format {
+                MetricsFormat::Prometheus => format!("le=\"{boundary}\""),
+                MetricsFormat::OpenMetrics => format!("le=\"{boundary:?}\""),
+            };
+            self.line(name, "_bucket", &labels.0, &boundary, *count as f64);
+        }
+        self.line(name, "_bucket", &labels.0, "le=\"+Inf\"", values.count as f64);
+        self.line(name, "_sum", &labels.0, "", values.seconds);
+        self.line(name, "_count", &labels.0, "", values.count as f64);
+    }
+}
+
+impl TextWriter {
     fn header(&mut self, name: &str) {
         let Some((_, kind, unit, help)) = METRIC_FAMILIES.iter().find(|it| it.0 == name) else {
             debug_assert!(false, "{name} is not in the table");
@@ -44,28 +77,6 @@ impl TextWriter {
         if is_open && !unit.is_empty() {
             let _ = writeln!(self.out, "# UNIT {family} {unit}");
         }
-    }
-
-    /// Writes a sample of a counter or gauge.
-    pub(crate) fn sample(&mut self, name: &str, labels: &LabelText, value: f64) {
-        self.line(name, "", &labels.0, "", value);
-    }
-
-    /// Writes the samples of a histogram. One without durations is omitted.
-    pub(crate) fn histogram(&mut self, name: &str, labels: &LabelText, values: &HistogramValues) {
-        if values.count == 0 {
-            return;
-        }
-        for (boundary, count) in &values.buckets {
-            let boundary = match self.format {
-                MetricsFormat::Prometheus => format!("le=\"{boundary}\""),
-                MetricsFormat::OpenMetrics => format!("le=\"{boundary:?}\""),
-            };
-            self.line(name, "_bucket", &labels.0, &boundary, *count as f64);
-        }
-        self.line(name, "_bucket", &labels.0, "le=\"+Inf\"", values.count as f64);
-        self.line(name, "_sum", &labels.0, "", values.seconds);
-        self.line(name, "_count", &labels.0, "", values.count as f64);
     }
 
     fn line(&mut self, name: &str, suffix: &str, labels: &str, more: &str, value: f64) {

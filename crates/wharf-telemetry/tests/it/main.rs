@@ -3,3 +3,7 @@
 
 mod deploy;
 mod metrics;
+#[cfg(feature = "otel")]
+mod otel;
+#[cfg(feature = "otlp")]
+mod traces;

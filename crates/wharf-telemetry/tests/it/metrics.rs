@@ -15,7 +15,7 @@ use std::{
 
 use wharf_model::{
     ActiveCall, BoxFuture, CallRole, ClientObservation, Deadlines, Error, ErrorKind, Event,
-    FailureOrigin, Method, NetworkProtocolVersion, ObservedEvent, ObservedServer, ObservedTask,
+    FailureOrigin, Method, NetworkProtocolVersion, ObservedEvent, ObservedServer,
     ObservedTransport, Observer, Observers, Outbox, Outcome, ProtocolInfo, Refusal, RefusalReason,
     Request, RequestBuilder, Service, SessionEnd, TaskChange, TaskEvent, Timer, ToolResult,
     UpstreamChange,
@@ -78,6 +78,7 @@ const NAMES: &[(&str, &[&str])] = &[
     ("wharf_store_failing", &["store"]),
     ("wharf_upstream_up", &["mcp_upstream"]),
     ("wharf_upstream_restarts_total", &[]),
+    ("wharf_spans_dropped_total", &[]),
     ("wharf_bytes_total", &["direction"]),
     ("wharf_build_info", &["version"]),
     ("process_cpu_seconds_total", &[]),
@@ -346,9 +347,9 @@ fn a_task_is_counted_once_however_often_it_is_reported() {
     assert_eq!(tasks()[2], "wharf_tasks_stopped_total 1");
     // The run of a task is no second call of the tool.
     let tools = Tools(Observers::default().with(metrics.clone()));
-    let mut run = request(Method::CallTool, "echo");
-    run.scope.insert(ObservedTask("1".into()));
-    end(start(&tools, run));
+    let (run, deadlines) =
+        (request(Method::CallTool, "echo"), Deadlines { idle: None, total: None });
+    end(ActiveCall::start_task(&tools, run, Arc::new(NoTimer), deadlines, tools.observers()));
     assert!(!metrics.render(MetricsFormat::Prometheus).contains("mcp_server_operation"));
 }
 
@@ -386,7 +387,7 @@ fn a_family_is_rendered_in_both_formats() {
         }
         expected += "wharf_store_operation_seconds_sum{op=\"put\",outcome=\"ok\"} 1.5\n\
                      wharf_store_operation_seconds_count{op=\"put\",outcome=\"ok\"} 1\n";
-        let rendered = part(format, "# HELP wharf_store_operation", "# HELP wharf_bytes");
+        let rendered = part(format, "# HELP wharf_store_operation", "# HELP wharf_spans");
         assert_eq!(rendered, expected);
     }
     let samples =

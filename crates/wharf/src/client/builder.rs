@@ -296,6 +296,7 @@ impl ClientBuilder {
         let link = connect_timeout::within(limit, &deadline, connecting).await?;
         let timer: Arc<dyn Timer> = Arc::new(TokioTimer);
         let ClientBuilder { calls, handler, observers, .. } = self;
+        let observers = with_exported(observers);
         link.observe_upstream(&observers);
         Ok(Client(ClientHandle::observed(link, timer, calls, handler, observers, server)))
     }
@@ -330,6 +331,16 @@ impl ClientBuilder {
         options.probe = options.probe.min(limit / 3);
         options
     }
+}
+
+/// Adds the observers of the process's export over OTLP, which record nothing before it starts.
+fn with_exported(observers: Observers) -> Observers {
+    #[cfg(feature = "otlp")]
+    if let Ok(Some(otlp)) = wharf_telemetry::Otlp::from_env() {
+        let observers = otlp.metrics().into_iter().fold(observers, Observers::with);
+        return otlp.traces().into_iter().fold(observers, Observers::with);
+    }
+    observers
 }
 
 /// Handles requests outside of a call like those within one.

@@ -30,6 +30,9 @@ pub struct AdminOptions {
     hosts: Vec<String>,
     /// True if the server runs without the listener if the address cannot be bound.
     optional: bool,
+    /// True if the metrics are those of the export over OTLP.
+    #[cfg(feature = "otlp")]
+    pub(super) exported: bool,
 }
 
 impl From<SocketAddr> for AdminOptions {
@@ -39,17 +42,30 @@ impl From<SocketAddr> for AdminOptions {
 }
 
 impl AdminOptions {
-    /// Creates options for a listener at this address, with metrics of its own.
+    /// Creates options for a listener at this address, with metrics of its own, or those of the export over OTLP.
     #[must_use]
     pub fn new(address: SocketAddr) -> Self {
-        AdminOptions { address, metrics: Metrics::new(), hosts: Vec::new(), optional: false }
+        let exported = exported_metrics();
+        AdminOptions {
+            address,
+            hosts: Vec::new(),
+            optional: false,
+            #[cfg(feature = "otlp")]
+            exported: exported.is_some(),
+            metrics: exported.unwrap_or_default(),
+        }
     }
 
     /// Serves these metrics. The server is observed by them; clients are if they
     /// [observe](crate::observe) them, too.
     #[must_use]
     pub fn metrics(self, metrics: Metrics) -> Self {
-        AdminOptions { metrics, ..self }
+        AdminOptions {
+            metrics,
+            #[cfg(feature = "otlp")]
+            exported: false,
+            ..self
+        }
     }
 
     /// Accepts requests with this name in the `Host` header, beside IP addresses and `localhost`.
@@ -153,6 +169,14 @@ impl BoundAdmin {
         let AdminOptions { metrics, hosts, .. } = self.options;
         serve_admin(self.listener, http, hosts, Arc::new(RenderedMetrics(metrics)));
     }
+}
+
+/// Returns the metrics that are exported over OTLP, if they are, so that both have the same values.
+fn exported_metrics() -> Option<Metrics> {
+    #[cfg(feature = "otlp")]
+    return wharf_telemetry::Otlp::from_env().ok().flatten()?.metrics();
+    #[cfg(not(feature = "otlp"))]
+    None
 }
 
 struct RenderedMetrics(Metrics);

@@ -12,7 +12,7 @@ use wharf_model::{
 };
 use wharf_server::{
     Access, BuildError, Extract, Handler, IntoMethodResult, Middleware, Part, PromptFn,
-    ProtocolExtension, ResourceFn, Router, RouterBuilder, TaskOptions, ToolFn, Tracing,
+    ProtocolExtension, ResourceFn, Router, RouterBuilder, TaskOptions, ToolFn,
 };
 use wharf_transport::{ServerContext, ThreadTimer};
 use wharf_wire::{ErrorProfile, ServerProtocol, SupportedEras};
@@ -46,7 +46,7 @@ const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
 #[must_use = "a server does nothing until it runs or is built"]
 pub struct Server {
     router: RouterBuilder,
-    about: Implementation,
+    pub(super) about: Implementation,
     eras: SupportedEras,
     profile: ErrorProfile,
     log_level: LogLevel,
@@ -70,7 +70,7 @@ impl Server {
     /// Creates a server with complete server info.
     pub fn about(about: Implementation) -> Self {
         Server {
-            router: Router::builder().observe(Tracing),
+            router: Router::builder(),
             about,
             eras: SupportedEras::Both,
             profile: ErrorProfile::Spec,
@@ -459,7 +459,8 @@ impl Server {
 
     /// Runs the server for the lifetime of the process: until the client disconnects (over stdin
     /// and stdout) or a signal arrives. A second signal ends it at once. The address of a socket is
-    /// printed on stderr. Over HTTP, [`/live` and `/ready`](crate::http::Http::health) are served too.
+    /// printed on stderr. Over HTTP, [`/live` and `/ready`](crate::http::Http::health) are served too. Traces and metrics
+    /// are exported if the variables of OpenTelemetry name a receiver (`OTEL_EXPORTER_OTLP_ENDPOINT`).
     ///
     /// After it returns, the process has one more second to end by itself. Then it is ended, because
     /// a blocking handler that hangs would hold it up for ever.
@@ -486,6 +487,8 @@ impl Server {
         let this = Server { http: self.http.health(), ..self };
         #[cfg(not(feature = "http"))]
         let this = self;
+        #[cfg(feature = "otlp")]
+        let (this, otlp) = super::otlp::export(this);
         let endpoint = this.build()?;
         #[cfg(feature = "metrics")]
         let admin = endpoint.bind_admin(|text| log.print_status(text)).await?;
@@ -531,6 +534,10 @@ impl Server {
             }
         }
         endpoint.shutdown.log_end();
+        #[cfg(feature = "otlp")]
+        if let Some(otlp) = otlp {
+            otlp.shutdown().await;
+        }
         std::thread::Builder::new().name("wharf-end".into()).spawn(|| {
             std::thread::sleep(EXIT_TIMEOUT);
             std::process::exit(0);

@@ -8,6 +8,8 @@ mod endpoint;
 #[cfg(feature = "http")]
 mod http;
 mod limits;
+#[cfg(feature = "otlp")]
+mod otlp;
 mod reply_stream;
 mod run_log;
 #[cfg(feature = "http")]

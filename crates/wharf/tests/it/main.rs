@@ -49,6 +49,8 @@ mod oauth_proxy;
 mod observed_calls;
 #[cfg(all(feature = "client", feature = "metrics"))]
 mod observed_events;
+#[cfg(all(feature = "client", feature = "otlp"))]
+mod otlp;
 #[cfg(feature = "logs")]
 mod run_log;
 mod single_message;

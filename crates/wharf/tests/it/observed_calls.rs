@@ -51,10 +51,9 @@ struct CallLine(CallLog, String);
 impl Observer for CallLog {
     fn call_started(&self, call: &CallStart<'_>) -> CallState {
         let known = if call.is_known_target() { "" } else { " unknown" };
-        let task = if call.task_id().is_some() { " task" } else { "" };
         let (role, method) = (call.role(), call.method_name());
         let target = call.request().target();
-        let line = format!("{role:?} {method} {target}{known}{task}");
+        let line = format!("{role:?} {method} {target}{known}");
         CallState::Scope(Box::new(CallLine(self.clone(), line)))
     }
 }
@@ -163,7 +162,7 @@ async fn the_run_of_a_task_is_observed_apart_from_its_call() {
     let (endpoint, served) = observed(Server::new("harbour", "1.0.0").tool::<count>());
     let task = endpoint.spawn_task("count", json!({})).await.unwrap();
     task.wait().await.unwrap();
-    assert_eq!(served.line("tools/call count").await, "Server tools/call count task: complete");
+    assert_eq!(served.line("tools/call count").await, "Task tools/call count: complete");
 }
 
 /// Reports when it is dropped.

@@ -100,6 +100,13 @@ impl Contender {
         can.then(|| Contender { environment, ..self.clone() })
     }
 
+    /// With observers; `None` if it has none. Separate from Wharf's main benchmark server, whose size is measured.
+    pub(crate) fn with_observers(&self, observers: &str) -> Option<Self> {
+        let environment = vec![("BENCH_OBSERVERS", observers.to_owned())];
+        let words = vec![self.program().with_file_name("bench-wharf-observed").into()];
+        (self.name == WHARF).then(|| Contender { environment, words, ..self.clone() })
+    }
+
     /// The program of a validator, which calls it so often.
     pub(crate) fn validator(&self, operation: &str, schema: &str, calls: u64) -> Command {
         let mut command = self.command();

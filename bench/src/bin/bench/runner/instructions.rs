@@ -12,12 +12,15 @@ use bench::process::Cores;
 
 use super::contenders::Contender;
 use super::validators;
+use super::workloads::SHORT;
 
 /// Call whose instructions are counted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum CountedCall {
     Stdio(Operation, Protocol),
     Http(Operation, Mode),
+    /// A short call over stdio, with these observers.
+    Observed(&'static str),
     /// Validating arguments by a schema.
     Schema(&'static str),
 }
@@ -56,6 +59,13 @@ pub(crate) fn count(
     if !contender.is_rust() {
         return Err("callgrind counts only the Rust servers".to_owned());
     }
+    let observed = match counted {
+        CountedCall::Observed(observers) => {
+            Some(contender.with_observers(observers).ok_or("only Wharf has its observers")?)
+        }
+        _ => None,
+    };
+    let contender = observed.as_ref().unwrap_or(contender);
     let calls = counted.calls(calls);
     let directory = contender.program().with_file_name("callgrind");
     fs::create_dir_all(&directory).map_err(|e| format!("cannot create a directory: {e}"))?;
@@ -83,6 +93,12 @@ fn once(
     let span = Span::Calls(calls);
     match counted {
         CountedCall::Stdio(operation, protocol) => {
+            let mut lines = Lines::open(cores, &mut contender.stdio(), protocol)?;
+            lines.one_by_one(operation, protocol, span)?;
+            lines.close().map_err(|e| format!("the server does not exit: {e}"))?;
+        }
+        CountedCall::Observed(_) => {
+            let (operation, protocol) = (Operation::Echo(SHORT), Protocol::Legacy);
             let mut lines = Lines::open(cores, &mut contender.stdio(), protocol)?;
             lines.one_by_one(operation, protocol, span)?;
             lines.close().map_err(|e| format!("the server does not exit: {e}"))?;

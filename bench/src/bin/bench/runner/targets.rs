@@ -47,6 +47,9 @@ const fn at_most_jsonschema(workload: &'static str, figure: Figure) -> Target {
 /// slowest calls wait for the scheduler, so they are not bounded.
 const NO_DELAY: TargetBound = TargetBound::Most(5_000.0);
 
+/// Workload without observers, of which the others are multiples.
+const NOT_OBSERVED: &str = "observed-none";
+
 const TARGETS: &[Target] = &[
     target("stdio-legacy", Figure::Instructions, TargetBound::Most(8_000.0)),
     target("stdio-legacy", Figure::Allocations, TargetBound::Most(6.0)),
@@ -55,6 +58,8 @@ const TARGETS: &[Target] = &[
     target("http-session", Figure::Instructions, TargetBound::Most(27_000.0)),
     target("http-modern", Figure::Instructions, TargetBound::Most(31_000.0)),
     target("stdio-echo-64k", Figure::Instructions, TargetBound::Most(600_000.0)),
+    target("observed-metrics", Figure::Instructions, TargetBound::MostTimesOwn(1.03, NOT_OBSERVED)),
+    target("observed-traces", Figure::Instructions, TargetBound::MostTimesOwn(1.05, NOT_OBSERVED)),
     near_bare("http-modern-16"),
     near_bare("http-modern-128"),
     near_bare("http-session-16"),

@@ -58,7 +58,7 @@ impl Traffic {
 }
 
 /// Length of the text in workloads that do not measure size.
-const SHORT: usize = 32;
+pub(crate) const SHORT: usize = 32;
 const KIB_64: usize = 64 * 1024;
 const MIB_1: usize = 1024 * 1024;
 
@@ -308,6 +308,13 @@ pub(crate) fn counted() -> Vec<Workload> {
         ),
         ("http-modern", "HTTP call, modern", CountedCall::Http(short, Mode::Modern)),
         ("stdio-echo-64k", "64 KiB echo over stdio", CountedCall::Stdio(long, Protocol::Legacy)),
+        ("observed-none", "stdio call, no observer", CountedCall::Observed("none")),
+        ("observed-metrics", "stdio call, metrics", CountedCall::Observed("metrics")),
+        (
+            "observed-traces",
+            "stdio call, metrics and traces sampled at 1 %",
+            CountedCall::Observed("traces"),
+        ),
     ];
     let schemas = SCHEMAS.into_iter().map(|(name, by)| {
         let title = format!("arguments by the schema `{name}`, written {by}");

@@ -13,6 +13,7 @@ mod exit_codes;
 #[cfg(unix)]
 mod interrupts;
 mod logs;
+mod otlp;
 #[cfg(unix)]
 mod protected_server;
 mod proxy_options;

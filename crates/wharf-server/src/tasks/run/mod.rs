@@ -13,13 +13,12 @@ use std::{
 };
 
 use wharf_model::{
-    ActiveCall, BoxFuture, Deadlines, Error, Event, InputMode, Method, ObservedTask, Observers,
-    Outbox, Outcome, Request, RequestBuilder, Service, TaskChange, TaskRequest, Timer, ToolInfo,
-    Trusted,
+    ActiveCall, BoxFuture, Deadlines, Error, Event, InputMode, Method, Outbox, Outcome, Request,
+    RequestBuilder, Service, TaskChange, TaskRequest, Timer, ToolInfo, Trusted, printable,
 };
 
 use crate::{
-    call_tracing::{cause, printable},
+    call_tracing::cause,
     context::progress::ProgressUpdate,
     router::{call_tool, catalog::CatalogEntry, state::ServerState},
     tasks::{
@@ -47,8 +46,6 @@ use crate::{
 pub(crate) struct ToolCall<'c> {
     pub(crate) server: &'c Arc<ServerState>,
     pub(crate) tool: &'c Arc<CatalogEntry<ToolInfo>>,
-    /// Observers of this call; none if another call reports it.
-    pub(crate) observers: Observers,
 }
 
 impl ToolCall<'_> {
@@ -59,20 +56,33 @@ impl ToolCall<'_> {
         timer: Arc<dyn Timer>,
         deadlines: Deadlines,
     ) -> (ActiveCall, Outbox) {
-        let seen = Arc::default();
-        let (server, tool) = (self.server.clone(), self.tool.clone());
-        let observers = self.observers;
-        let service = ToolCallService { server, tool, observers, seen: Arc::clone(&seen) };
+        let service = self.service();
         let exchange = ActiveCall::start(&service, request, timer.clone(), deadlines);
-        let outbox = seen.get().cloned();
+        let outbox = service.seen.get().cloned();
         (exchange, outbox.unwrap_or_else(|| Outbox::new(timer, deadlines)))
+    }
+
+    /// Starts the run of a task, which observers follow.
+    fn start_task(self, request: Request, timer: Arc<dyn Timer>, ttl: u64) -> ActiveCall {
+        let observers = &self.server.observers;
+        ActiveCall::start_task(&self.service(), request, timer, task_deadlines(ttl), observers)
+    }
+
+    /// Reports to the observers that a call goes on as a task.
+    fn report_task(self, exchange: &mut ActiveCall, record: &TaskRecord) {
+        let observers = &self.server.observers;
+        exchange.become_task(observers, &self.service(), &rebuild_request(record));
+    }
+
+    fn service(&self) -> ToolCallService {
+        let (server, tool) = (self.server.clone(), self.tool.clone());
+        ToolCallService { server, tool, seen: Arc::default() }
     }
 }
 
 struct ToolCallService {
     server: Arc<ServerState>,
     tool: Arc<CatalogEntry<ToolInfo>>,
-    observers: Observers,
     seen: Arc<std::sync::OnceLock<Outbox>>,
 }
 
@@ -80,10 +90,6 @@ impl Service for ToolCallService {
     fn call(&self, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
         let _ = self.seen.set(outbox.clone());
         call_tool::begin_tool(&self.server, &self.tool, request, outbox)
-    }
-
-    fn observers(&self) -> &Observers {
-        &self.observers
     }
 
     fn has_target(&self, _: &Request) -> bool {
@@ -116,9 +122,11 @@ pub(crate) fn begin(
 /// Continues a call that was just promoted to a task.
 pub(crate) fn continue_call(
     resources: RunResources,
-    exchange: ActiveCall,
+    (tool, record): (&Arc<CatalogEntry<ToolInfo>>, &TaskRecord),
+    mut exchange: ActiveCall,
     timer: Arc<dyn Timer>,
 ) -> bool {
+    ToolCall { server: &resources.server, tool }.report_task(&mut exchange, record);
     spawn(async move { drive(resources, exchange, &*timer).await })
 }
 
@@ -195,10 +203,8 @@ fn start(
     request.tasking = TaskRequest::Unknown;
     request.log_level = None;
     request.scope.insert(TaskPromotion::for_task(resources.task_run.clone()));
-    request.scope.insert(ObservedTask(resources.task_run.id().into()));
-    let observers = resources.server.observers.clone();
-    let call = ToolCall { server: &resources.server, tool, observers };
-    call.start(request, timer, task_deadlines(ttl)).0
+    let call = ToolCall { server: &resources.server, tool };
+    call.start_task(request, timer, ttl)
 }
 
 /// Deadlines of a task: no idle timeout, and its `ttl` in total.
@@ -250,7 +256,7 @@ async fn drive(resources: RunResources, mut exchange: ActiveCall, timer: &dyn Ti
             }
             LoopEvent::Report(update) => lease.during(timer, task_run.report(&update)).await,
             LoopEvent::Event(Event::Done(outcome)) => {
-                // Observers report the end of a run, and not that of a call which became a task.
+                // An observer that follows the run logs it.
                 if let Outcome::Failed(failed) = &outcome
                     && !is_observed
                     && let Some(error) = cause(failed)

@@ -1,0 +1,93 @@
+//! Finished spans that wait for their export. The queue is bounded, and never waited for.
+
+use std::{
+    collections::VecDeque,
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+};
+
+use tokio::sync::Notify;
+use wharf_model::LogThrottle;
+
+use crate::span::FinishedSpan;
+
+/// Spans of this process that were not exported.
+static DROPPED_SPANS: AtomicU64 = AtomicU64::new(0);
+static DROPPED_LINE: LogThrottle = LogThrottle::new();
+
+/// Returns the number of spans of this process that were not exported.
+pub(crate) fn dropped_spans() -> u64 {
+    DROPPED_SPANS.load(Ordering::Relaxed)
+}
+
+/// Counts spans that are not exported, and logs it at most every ten seconds.
+pub(crate) fn count_dropped(spans: usize, reason: &str) {
+    let dropped = DROPPED_SPANS.fetch_add(spans as u64, Ordering::Relaxed) + spans as u64;
+    if DROPPED_LINE.is_due() {
+        tracing::warn!(dropped, reason, "dropping spans");
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct SpanQueue {
+    spans: Mutex<VecDeque<FinishedSpan>>,
+    capacity: usize,
+    batch: usize,
+    /// Spans are recorded while they are exported.
+    is_open: AtomicBool,
+    /// Notified when there is a full batch.
+    pub(crate) filled: Notify,
+}
+
+impl SpanQueue {
+    pub(crate) fn new(capacity: usize, batch: usize) -> Self {
+        let (spans, is_open, filled) = Default::default();
+        SpanQueue { spans, capacity, batch, is_open, filled }
+    }
+
+    /// Returns whether spans are exported.
+    pub(crate) fn is_open(&self) -> bool {
+        self.is_open.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn open(&self) {
+        self.is_open.store(true, Ordering::Relaxed);
+    }
+
+    /// Adds a span; drops it if the queue is full.
+    pub(crate) fn push(&self, span: FinishedSpan) {
+        let mut spans = self.lock();
+        if spans.len() >= self.capacity {
+            drop(spans);
+            return count_dropped(1, "the queue is full: the receiver does not keep up");
+        }
+        spans.push_back(span);
+        let is_full = spans.len() == self.batch;
+        drop(spans);
+        if is_full {
+            self.filled.notify_one();
+        }
+    }
+
+    /// Takes the next batch; empty if there are no spans.
+    pub(crate) fn take(&self) -> Vec<FinishedSpan> {
+        let mut spans = self.lock();
+        let most = self.batch.min(spans.len());
+        spans.drain(..most).collect()
+    }
+
+    pub(crate) fn take_all(&self) -> VecDeque<FinishedSpan> {
+        std::mem::take(&mut *self.lock())
+    }
+
+    /// Returns whether there is a full batch.
+    pub(crate) fn is_filled(&self) -> bool {
+        self.lock().len() >= self.batch
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<FinishedSpan>> {
+        self.spans.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
