@@ -3,7 +3,7 @@
 use std::{
     borrow::Cow,
     fmt,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -11,7 +11,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{json, value::RawValue};
 use wharf_model::{
     ActiveCall, BoxFuture, CallRole, ClientObservation, Completion, CompletionRef,
-    CustomNotification, Deadlines, Error, ErrorKind, FailureOrigin, LogLevel, Method,
+    CustomNotification, Deadlines, Error, ErrorKind, FailureOrigin, Lock, LogLevel, Method,
     ObservedEvent, ObservedServer, Observers, Outbox, Outcome, Peer, PromptInfo, PromptResult,
     ReadResult, Request, ResourceInfo, ServerCapabilities, Service, SessionEnd, SubscriptionFilter,
     TASKS_EXTENSION, Task, TemplateInfo, Timer, ToolInfo, ToolResult, forward_for_client,
@@ -54,7 +54,7 @@ struct ClientState {
     handler: Arc<dyn ClientHandler>,
     /// The client's identity and capabilities, for services in the same process.
     peer: Arc<Peer>,
-    log_level: Mutex<Option<LogLevel>>,
+    log_level: Lock<Option<LogLevel>>,
     server_state: Arc<ServerState>,
     pending_cancels: PendingCancels,
     observers: Observers,
@@ -118,7 +118,7 @@ impl ClientHandle {
             capabilities.extensions.insert(TASKS_EXTENSION.into(), json!({}));
         }
         let peer = Arc::new(Peer::new(None, capabilities));
-        let log_level = Mutex::new(options.log_level);
+        let log_level = Lock::new(options.log_level);
         let pending_cancels = PendingCancels::default();
         let connected = timer.now();
         ClientHandle(Arc::new(ClientState {
@@ -314,7 +314,7 @@ impl ClientHandle {
         if !self.about().discovery.capabilities.logging {
             return Err(CallError::of_outcome(not_offered("log messages")));
         }
-        *self.0.log_level.lock().unwrap_or_else(PoisonError::into_inner) = Some(level);
+        *self.0.log_level.lock() = Some(level);
         self.run(ControlRequest::LogLevel(level)).await
     }
 
@@ -494,7 +494,7 @@ impl ClientHandle {
     }
 
     pub(crate) fn log_level(&self) -> Option<LogLevel> {
-        *self.0.log_level.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.0.log_level.lock()
     }
 }
 

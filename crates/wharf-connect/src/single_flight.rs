@@ -2,8 +2,9 @@
 
 use std::{
     pin::pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, MutexGuard},
 };
+use wharf_model::Lock;
 
 use tokio::sync::Notify;
 
@@ -29,7 +30,7 @@ pub struct SingleFlight<E>(Arc<FlightState<E>>);
 
 #[derive(Debug)]
 struct FlightState<E> {
-    attempts: Mutex<FlightAttempts<E>>,
+    attempts: Lock<FlightAttempts<E>>,
     /// Notified at the end of each attempt. Not a queue: a caller that is not polled must not keep the others
     /// waiting.
     ended: Notify,
@@ -50,7 +51,7 @@ struct FlightTurn<E>(Arc<FlightState<E>>);
 impl<E> Default for SingleFlight<E> {
     fn default() -> Self {
         let attempts = FlightAttempts { is_running: false, number: 0, failure: None };
-        SingleFlight(Arc::new(FlightState { attempts: Mutex::new(attempts), ended: Notify::new() }))
+        SingleFlight(Arc::new(FlightState { attempts: Lock::new(attempts), ended: Notify::new() }))
     }
 }
 
@@ -120,7 +121,7 @@ impl<E: Clone> SingleFlight<E> {
 
 impl<E> FlightState<E> {
     fn lock(&self) -> MutexGuard<'_, FlightAttempts<E>> {
-        self.attempts.lock().unwrap_or_else(PoisonError::into_inner)
+        self.attempts.lock()
     }
 }
 
@@ -176,7 +177,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn callers_share_one_attempt_and_its_error() {
         let flight = SingleFlight::<String>::default();
-        let (value, times) = (Arc::new(Mutex::new(None)), Arc::new(AtomicU32::new(0)));
+        let (value, times) = (Arc::new(Lock::new(None)), Arc::new(AtomicU32::new(0)));
         let run = |outcome: Result<u32, String>| {
             let (flight, done, value, times) =
                 (flight.clone(), value.clone(), value.clone(), times.clone());
@@ -185,11 +186,11 @@ mod tests {
                     times.fetch_add(1, Ordering::SeqCst);
                     sleep(Duration::from_secs(1)).await;
                     if let Ok(number) = outcome {
-                        *value.lock().unwrap() = Some(number);
+                        *value.lock() = Some(number);
                     }
                     outcome
                 };
-                flight.run(move || done.lock().unwrap().map(Ok), work).await
+                flight.run(move || done.lock().map(Ok), work).await
             }
         };
         let mut failing = JoinSet::new();

@@ -2,10 +2,10 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, MutexGuard},
 };
 
-use crate::Caller;
+use crate::{Caller, Lock};
 
 /// Bounded resource that callers share: bytes, sessions, connections, subscriptions.
 ///
@@ -29,7 +29,7 @@ use crate::Caller;
 #[derive(Debug)]
 pub struct Budget {
     most: usize,
-    state: Mutex<BudgetState>,
+    state: Lock<BudgetState>,
 }
 
 #[derive(Debug, Default)]
@@ -46,7 +46,7 @@ impl Budget {
     /// Creates a budget of `most` units.
     #[must_use]
     pub fn new(most: usize) -> Arc<Self> {
-        Arc::new(Budget { most, state: Mutex::default() })
+        Arc::new(Budget { most, state: Lock::default() })
     }
 
     /// Takes `amount` units for `caller`, until the returned share is dropped.
@@ -95,7 +95,7 @@ impl Budget {
     }
 
     fn lock(&self) -> MutexGuard<'_, BudgetState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

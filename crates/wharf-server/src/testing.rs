@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     future::{poll_fn, ready},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::{Duration, Instant, SystemTime},
 };
 
@@ -11,8 +11,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use wharf_model::{
     ActiveCall, BoxFuture, ClientCapabilities, ClientRequest, Deadlines, Error, ErrorKind, Event,
-    InputMode, LogLevel, Method, Notification, Outcome, Peer, Principal, Request, RequestBuilder,
-    RequestExtensions, Timer,
+    InputMode, Lock, LogLevel, Method, Notification, Outcome, Peer, Principal, Request,
+    RequestBuilder, RequestExtensions, Timer,
 };
 
 use crate::Router;
@@ -256,16 +256,16 @@ pub struct HandlerTestRound {
 
 /// Records the keys of delivered client requests, because a client never receives them.
 #[derive(Clone, Default)]
-pub(crate) struct RequestKeys(Arc<Mutex<Vec<(String, ClientRequest)>>>);
+pub(crate) struct RequestKeys(Arc<Lock<Vec<(String, ClientRequest)>>>);
 
 impl RequestKeys {
     pub(crate) fn record(&self, key: &str, ask: &ClientRequest) {
-        let mut recorded = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut recorded = self.0.lock();
         recorded.push((key.into(), ask.clone()));
     }
 
     fn take(&self, ask: &ClientRequest) -> String {
-        let mut recorded = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut recorded = self.0.lock();
         match recorded.iter().position(|(_, recorded)| recorded == ask) {
             Some(index) => recorded.remove(index).0,
             None => String::new(),
@@ -276,7 +276,7 @@ impl RequestKeys {
 /// Clock that jumps to each deadline that is awaited, so that tests take no time.
 struct HandlerTestClock {
     started: (Instant, SystemTime),
-    passed: Arc<Mutex<Duration>>,
+    passed: Arc<Lock<Duration>>,
 }
 
 impl Default for HandlerTestClock {
@@ -287,7 +287,7 @@ impl Default for HandlerTestClock {
 
 impl HandlerTestClock {
     fn passed(&self) -> Duration {
-        *self.passed.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.passed.lock()
     }
 }
 
@@ -301,7 +301,7 @@ impl Timer for HandlerTestClock {
     }
 
     fn sleep_until(&self, deadline: Instant) -> BoxFuture<()> {
-        let mut passed = self.passed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut passed = self.passed.lock();
         *passed = (*passed).max(deadline.duration_since(self.started.0));
         Box::pin(ready(()))
     }

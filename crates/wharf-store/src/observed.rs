@@ -4,14 +4,14 @@ use std::{
     any::Any,
     collections::BTreeMap,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, MutexGuard,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant},
 };
 
 use wharf_model::{
-    AttachResult, Bus, BusSubscriber, Error, EventStore, Events, NonceStore, ObservedEvent,
+    AttachResult, Bus, BusSubscriber, Error, EventStore, Events, Lock, NonceStore, ObservedEvent,
     Observers, Record, RecordStore, Retention, Stored, Stores,
 };
 
@@ -39,7 +39,7 @@ use wharf_model::{
 /// ```
 #[must_use]
 pub fn observed(stores: Stores, observers: Observers) -> Stores {
-    let outage = StoreOutage { failing: AtomicBool::new(false), began: Mutex::new(None) };
+    let outage = StoreOutage { failing: AtomicBool::new(false), began: Lock::new(None) };
     let report = StoreReport(Arc::new(ReportTarget { name: stores.name, observers, outage }));
     let records = |store, operations| ObservedRecords { store, report: report.clone(), operations };
     stores
@@ -66,12 +66,12 @@ struct ReportTarget {
 struct StoreOutage {
     failing: AtomicBool,
     /// Time of the first failure, and whether the store needed room for that operation.
-    began: Mutex<Option<(Instant, bool)>>,
+    began: Lock<Option<(Instant, bool)>>,
 }
 
 impl StoreOutage {
     fn lock(&self) -> MutexGuard<'_, Option<(Instant, bool)>> {
-        self.began.lock().unwrap_or_else(PoisonError::into_inner)
+        self.began.lock()
     }
 }
 
@@ -275,13 +275,13 @@ mod tests {
     use crate::{MemoryRecords, memory_stores};
 
     #[derive(Clone, Default)]
-    struct Outages(Arc<Mutex<Vec<&'static str>>>);
+    struct Outages(Arc<Lock<Vec<&'static str>>>);
 
     impl Observer for Outages {
         fn event(&self, event: &ObservedEvent<'_>) {
             match event {
-                ObservedEvent::StoreFailed { .. } => self.0.lock().unwrap().push("failed"),
-                ObservedEvent::StoreRecovered { .. } => self.0.lock().unwrap().push("recovered"),
+                ObservedEvent::StoreFailed { .. } => self.0.lock().push("failed"),
+                ObservedEvent::StoreRecovered { .. } => self.0.lock().push("recovered"),
                 _ => {}
             }
         }
@@ -298,9 +298,9 @@ mod tests {
             assert!(insert("two").await.is_err());
             assert!(stores.tasks.load("one").await.unwrap().is_some());
         }
-        assert_eq!(*outages.0.lock().unwrap(), ["failed"]);
+        assert_eq!(*outages.0.lock(), ["failed"]);
         assert!(stores.tasks.remove("one").await.unwrap());
         assert!(insert("two").await.unwrap());
-        assert_eq!(*outages.0.lock().unwrap(), ["failed", "recovered"]);
+        assert_eq!(*outages.0.lock(), ["failed", "recovered"]);
     }
 }

@@ -2,16 +2,16 @@
 
 use std::{
     any::Any,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, MutexGuard},
 };
 
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
-use wharf_model::BusSubscriber;
+use wharf_model::{BusSubscriber, Lock};
 
 /// Subscribers of this process, by topic.
 #[derive(Clone, Default)]
-pub(crate) struct SubscriberTable(Arc<Mutex<TopicTable>>);
+pub(crate) struct SubscriberTable(Arc<Lock<TopicTable>>);
 
 #[derive(Default)]
 struct TopicTable {
@@ -67,7 +67,7 @@ impl SubscriberTable {
     }
 
     fn table(&self) -> MutexGuard<'_, TopicTable> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -6,11 +6,12 @@ use std::{
     future::Future,
     pin::Pin,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, MutexGuard,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     task::{Context, Poll, Waker},
 };
+use wharf_model::Lock;
 
 use foldhash::fast::RandomState;
 
@@ -35,7 +36,7 @@ struct ShutdownState {
     is_stopped: AtomicBool,
     tickets: AtomicU64,
     /// Wakers of the pending futures by ticket.
-    waiting: [Mutex<HashMap<u64, Waker, RandomState>>; SHARDS],
+    waiting: [Lock<HashMap<u64, Waker, RandomState>>; SHARDS],
     /// Number of calls that did not end within the graceful shutdown timeout.
     cut: AtomicUsize,
 }
@@ -43,7 +44,7 @@ struct ShutdownState {
 impl ShutdownState {
     fn waiting(&self, ticket: u64) -> MutexGuard<'_, HashMap<u64, Waker, RandomState>> {
         let shard = &self.waiting[ticket as usize % SHARDS];
-        shard.lock().unwrap_or_else(PoisonError::into_inner)
+        shard.lock()
     }
 }
 

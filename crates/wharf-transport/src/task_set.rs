@@ -1,10 +1,7 @@
 //! Set of tokio tasks that outlive the request that started them.
 
-use std::{
-    future::Future,
-    mem,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::{future::Future, mem};
+use wharf_model::Lock;
 
 use tokio::{
     task::{AbortHandle, JoinSet},
@@ -14,14 +11,14 @@ use tokio::{
 /// Tasks that end with the endpoint.
 #[derive(Debug, Default)]
 pub(crate) struct TaskSet {
-    tasks: Mutex<JoinSet<()>>,
+    tasks: Lock<JoinSet<()>>,
     /// Auxiliary tasks, which are aborted when the others have ended.
-    background: Mutex<JoinSet<()>>,
+    background: Lock<JoinSet<()>>,
 }
 
 impl TaskSet {
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
-        let mut tasks = lock(&self.tasks);
+        let mut tasks = self.tasks.lock();
         while tasks.try_join_next().is_some() {}
         tasks.spawn(task)
     }
@@ -29,14 +26,14 @@ impl TaskSet {
     /// Runs an auxiliary task, whose end `finish` does not wait for.
     #[cfg(feature = "server")]
     pub(crate) fn spawn_background(&self, task: impl Future<Output = ()> + Send + 'static) {
-        lock(&self.background).spawn(task);
+        self.background.lock().spawn(task);
     }
 
     /// Waits for all tasks, including those that they start. Aborts the remaining ones at
     /// `deadline`.
     pub(crate) async fn finish(&self, deadline: Instant) {
         loop {
-            let mut tasks = mem::take(&mut *lock(&self.tasks));
+            let mut tasks = mem::take(&mut *self.tasks.lock());
             if tasks.is_empty() {
                 break;
             }
@@ -44,11 +41,7 @@ impl TaskSet {
             let _ = timeout_at(deadline, ended).await;
             tasks.shutdown().await;
         }
-        let mut background = mem::take(&mut *lock(&self.background));
+        let mut background = mem::take(&mut *self.background.lock());
         background.shutdown().await;
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -5,13 +5,13 @@ use std::{
     fmt,
     future::Future,
     pin::Pin,
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Condvar, PoisonError},
     task::{Context, Poll, Waker},
     thread,
     time::Instant,
 };
 
-use wharf_model::{BoxFuture, Timer};
+use wharf_model::{BoxFuture, Lock, Timer};
 
 /// Tokio's clock. Needs a runtime with time enabled; a test may pause it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -33,7 +33,7 @@ pub struct ThreadTimer(Arc<TimerThread>);
 
 #[derive(Default)]
 struct TimerThread {
-    state: Mutex<TimerState>,
+    state: Lock<TimerState>,
     changed: Condvar,
 }
 
@@ -46,7 +46,7 @@ struct TimerState {
 /// Timer of one sleep. The earliest is the greatest, because `BinaryHeap` is a max-heap.
 struct TimerEntry {
     deadline: Instant,
-    sleeper: Arc<Mutex<SleepState>>,
+    sleeper: Arc<Lock<SleepState>>,
 }
 
 #[derive(Default)]
@@ -75,7 +75,7 @@ impl fmt::Debug for ThreadTimer {
 struct ThreadSleep {
     timer_thread: Arc<TimerThread>,
     deadline: Instant,
-    sleeper: Arc<Mutex<SleepState>>,
+    sleeper: Arc<Lock<SleepState>>,
     queued: bool,
 }
 
@@ -85,7 +85,7 @@ impl Future for ThreadSleep {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         // Registered before the deadline is checked, so that a timer that fires in between wakes
         // the task.
-        lock(&self.sleeper).waker = Some(cx.waker().clone());
+        self.sleeper.lock().waker = Some(cx.waker().clone());
         if Instant::now() >= self.deadline {
             return Poll::Ready(());
         }
@@ -101,17 +101,17 @@ impl Future for ThreadSleep {
 impl Drop for ThreadSleep {
     fn drop(&mut self) {
         if self.queued {
-            *lock(&self.sleeper) = SleepState { waker: None, gone: true };
+            *self.sleeper.lock() = SleepState { waker: None, gone: true };
         }
     }
 }
 
 impl TimerThread {
     fn add(timer_thread: &Arc<TimerThread>, entry: TimerEntry) {
-        let mut state = lock(&timer_thread.state);
+        let mut state = timer_thread.state.lock();
         // Sleeps that were dropped leave entries behind; they are removed when the heap would grow.
         if state.heap.len() == state.heap.capacity() {
-            state.heap.retain(|entry| !lock(&entry.sleeper).gone);
+            state.heap.retain(|entry| !entry.sleeper.lock().gone);
         }
         state.heap.push(entry);
         if !state.running {
@@ -125,16 +125,16 @@ impl TimerThread {
 
     /// Wakes expired sleeps in order; returns when the heap is empty.
     fn run(&self) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         while let Some(next) = state.heap.peek() {
             let wait = next.deadline.saturating_duration_since(Instant::now());
             if wait.is_zero() {
                 let sleeper = state.heap.pop().map(|entry| entry.sleeper);
                 drop(state);
-                if let Some(waker) = sleeper.and_then(|sleeper| lock(&sleeper).waker.take()) {
+                if let Some(waker) = sleeper.and_then(|sleeper| sleeper.lock().waker.take()) {
                     waker.wake();
                 }
-                state = lock(&self.state);
+                state = self.state.lock();
             } else {
                 let woken = self.changed.wait_timeout(state, wait);
                 state = woken.unwrap_or_else(PoisonError::into_inner).0;
@@ -164,10 +164,6 @@ impl PartialEq for TimerEntry {
 
 impl Eq for TimerEntry {}
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -191,6 +187,6 @@ mod tests {
             let mut sleep = timer.sleep_until(timer.now() + Duration::from_secs(3600));
             assert!(sleep.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
         }
-        assert!(lock(&timer.0.state).heap.capacity() < 64);
+        assert!(timer.0.state.lock().heap.capacity() < 64);
     }
 }

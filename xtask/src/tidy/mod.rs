@@ -4,6 +4,7 @@ mod crate_dependencies;
 mod document_items;
 mod document_paths;
 mod headers;
+mod locks;
 mod markdown;
 mod repository;
 mod revisions;
@@ -16,11 +17,12 @@ use crate::workspace::Workspace;
 use repository::Repository;
 
 /// Rules, each of which returns its problems.
-const RULES: [fn(&Repository) -> Vec<String>; 7] = [
+const RULES: [fn(&Repository) -> Vec<String>; 8] = [
     headers::check,
     sizes::check,
     type_names::check,
     revisions::check,
+    locks::check,
     crate_dependencies::check,
     document_paths::check,
     document_items::check,

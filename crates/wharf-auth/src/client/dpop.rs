@@ -1,13 +1,10 @@
 //! DPoP proofs of the client (RFC 9449).
 
-use std::{
-    collections::HashMap,
-    sync::{Mutex, PoisonError},
-};
+use std::collections::HashMap;
 
 use serde_json::{Map, Value, json};
 use url::Url;
-use wharf_model::Error;
+use wharf_model::{Error, Lock};
 
 use crate::client::{failed, now};
 use crate::jose::{Algorithm, SigningKey, b64, random_token, sha256, unb64};
@@ -20,7 +17,7 @@ const MAX_NONCE_BYTES: usize = 1024;
 pub(super) struct DpopProver {
     key: SigningKey,
     /// Nonce for the next proof, by origin.
-    nonces: Mutex<HashMap<String, String>>,
+    nonces: Lock<HashMap<String, String>>,
 }
 
 impl DpopProver {
@@ -32,7 +29,7 @@ impl DpopProver {
             Some(key) => key,
             None => SigningKey::generate().map_err(|error| failed(error.to_string()))?,
         };
-        Ok(DpopProver { key, nonces: Mutex::default() })
+        Ok(DpopProver { key, nonces: Lock::default() })
     }
 
     /// The private key, for the token store.
@@ -80,7 +77,7 @@ impl DpopProver {
     }
 
     fn nonces(&self) -> std::sync::MutexGuard<'_, HashMap<String, String>> {
-        self.nonces.lock().unwrap_or_else(PoisonError::into_inner)
+        self.nonces.lock()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Obtains and renews the access token for one server.
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, MutexGuard},
     time::Duration,
 };
 
@@ -11,7 +11,9 @@ use tokio::{
 };
 use url::Url;
 use wharf_connect::SingleFlight;
-use wharf_model::{AuthFailure, AuthHeaders, BoxFuture, CredentialsProvider, Error, ErrorKind};
+use wharf_model::{
+    AuthFailure, AuthHeaders, BoxFuture, CredentialsProvider, Error, ErrorKind, Lock,
+};
 
 use crate::client::{
     Login, LoginKey, Registration,
@@ -53,7 +55,7 @@ pub(super) struct TokenManagerCore {
     pub(super) config: AuthConfig,
     pub(super) server: Url,
     pub(super) fetch: Fetch,
-    state: Mutex<TokenState>,
+    state: Lock<TokenState>,
     loaded: OnceCell<()>,
     /// Concurrent callers share one renewal and its error.
     renewal: SingleFlight<Error>,
@@ -112,7 +114,7 @@ impl TokenManager {
             config,
             server,
             fetch,
-            state: Mutex::default(),
+            state: Lock::default(),
             loaded: OnceCell::new(),
             renewal: SingleFlight::default(),
         })))
@@ -161,7 +163,7 @@ impl CredentialsProvider for TokenManager {
 
 impl TokenManagerCore {
     pub(super) fn state(&self) -> MutexGuard<'_, TokenState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     async fn attach(self: &Arc<Self>, verb: &str, url: &str) -> Result<AuthHeaders, Error> {

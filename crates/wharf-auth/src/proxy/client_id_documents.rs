@@ -1,16 +1,11 @@
 //! Client ID metadata documents: fetched from the URL that is the client id, checked and cached.
 
-use std::{
-    collections::BTreeMap,
-    fmt,
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::BTreeMap, fmt, time::Duration};
 
 use http::{HeaderMap, StatusCode, header, request::Parts};
 use tokio::time::Instant;
 use url::Url;
-use wharf_model::{Error, Rate};
+use wharf_model::{Error, Lock, Rate};
 
 use crate::fetch::Fetch;
 use crate::proxy::{
@@ -81,22 +76,22 @@ fn is_valid_document_url(id: &str) -> bool {
 /// Cache of client ID metadata documents.
 pub(super) struct ClientDocuments {
     fetch: Fetch,
-    known: Mutex<BTreeMap<String, (Instant, Option<KnownClient>)>>,
+    known: Lock<BTreeMap<String, (Instant, Option<KnownClient>)>>,
 }
 
 impl ClientDocuments {
     pub(super) fn new(fetch: Fetch) -> Self {
-        ClientDocuments { fetch: fetch.limit(MAX_DOCUMENT_BYTES), known: Mutex::default() }
+        ClientDocuments { fetch: fetch.limit(MAX_DOCUMENT_BYTES), known: Lock::default() }
     }
 
     fn cached(&self, id: &str) -> Option<Option<KnownClient>> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.known.lock();
         known.get(id).filter(|(until, _)| *until > Instant::now()).map(|(_, known)| known.clone())
     }
 
     fn cache(&self, id: &str, document: Option<KnownClient>, cache_lifetime: Duration) {
         let now = Instant::now();
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         if known.len() >= MAX_CACHED_DOCUMENTS {
             known.retain(|_, (until, _)| *until > now);
         }

@@ -1,14 +1,10 @@
 //! Encrypted records with expiry, stored under digests of their names.
 
-use std::{
-    fmt,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{fmt, sync::Arc, time::Duration};
 
 use serde::{Serialize, de::DeserializeOwned};
 use tokio::time::Instant;
-use wharf_model::{Error, Record, RecordStore, StateCipher};
+use wharf_model::{Error, Lock, Record, RecordStore, StateCipher};
 
 use crate::jose::{b64, sha256};
 
@@ -56,8 +52,8 @@ impl<T: StoredRecord> VersionedRecord<T> {
 pub(super) struct EncryptedStore {
     records: Arc<dyn RecordStore>,
     seal: Arc<dyn StateCipher>,
-    clock: Mutex<Option<(u64, Instant)>>,
-    swept: Mutex<Option<Instant>>,
+    clock: Lock<Option<(u64, Instant)>>,
+    swept: Lock<Option<Instant>>,
 }
 
 /// Owner of a record, and the limit of its records.
@@ -65,17 +61,17 @@ pub(super) struct RecordOwner<'a>(pub(super) &'a str, pub(super) usize);
 
 impl EncryptedStore {
     pub(super) fn new(records: Arc<dyn RecordStore>, seal: Arc<dyn StateCipher>) -> Self {
-        EncryptedStore { records, seal, clock: Mutex::default(), swept: Mutex::default() }
+        EncryptedStore { records, seal, clock: Lock::default(), swept: Lock::default() }
     }
 
     /// Current time in milliseconds since 1970, by the clock of the store, which is read at intervals.
     pub(super) async fn now(&self) -> Result<u64, Error> {
-        let known = *self.clock.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = *self.clock.lock();
         if let Some((then, at)) = known.filter(|(_, at)| at.elapsed() < MAINTENANCE_INTERVAL) {
             return Ok(then.saturating_add(millis(at.elapsed())));
         }
         let now = self.records.now().await?;
-        *self.clock.lock().unwrap_or_else(PoisonError::into_inner) = Some((now, Instant::now()));
+        *self.clock.lock() = Some((now, Instant::now()));
         Ok(now)
     }
 
@@ -177,7 +173,7 @@ impl EncryptedStore {
 
     async fn sweep(&self) -> Result<(), Error> {
         let is_due = {
-            let mut swept = self.swept.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut swept = self.swept.lock();
             let is_due = swept.is_none_or(|at| at.elapsed() >= MAINTENANCE_INTERVAL);
             if is_due {
                 *swept = Some(Instant::now());

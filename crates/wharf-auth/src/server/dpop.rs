@@ -3,7 +3,7 @@
 use std::{
     collections::HashMap,
     fmt,
-    sync::{Arc, Mutex, PoisonError, RwLock},
+    sync::{Arc, PoisonError, RwLock},
     time::Duration,
 };
 
@@ -11,7 +11,7 @@ use http::HeaderValue;
 use ring::hmac;
 use tokio::time::Instant;
 use url::Url;
-use wharf_model::{Error, NonceStore, Stored, Stores};
+use wharf_model::{Error, Lock, NonceStore, Stored, Stores};
 
 use super::credentials::{ProofHeader, RequestEvidence};
 use crate::jose::{
@@ -161,7 +161,7 @@ pub(crate) struct ProofVerifier {
     dpop: Dpop,
     resource: Option<Url>,
     used: RwLock<Arc<dyn NonceStore>>,
-    counts: Mutex<ProofCounts>,
+    counts: Lock<ProofCounts>,
 }
 
 /// Recent proofs of each key.
@@ -199,7 +199,7 @@ impl ProofCounts {
 impl ProofVerifier {
     pub(crate) fn new(dpop: Dpop, resource: Option<Url>) -> Self {
         let used = dpop.store.clone().unwrap_or_else(|| Arc::new(UsedProofs::default()));
-        ProofVerifier { dpop, resource, used: RwLock::new(used), counts: Mutex::default() }
+        ProofVerifier { dpop, resource, used: RwLock::new(used), counts: Lock::default() }
     }
 
     pub(crate) fn use_stores(&self, stores: &Stores) {
@@ -221,7 +221,7 @@ impl ProofVerifier {
         let used = self.used.read().unwrap_or_else(PoisonError::into_inner).clone();
         // As long as the proof could be replayed.
         let ttl = self.dpop.window + Duration::from_secs(2 * MAX_CLOCK_SKEW_SECS);
-        let may = self.counts.lock().unwrap_or_else(PoisonError::into_inner).take(key, ttl);
+        let may = self.counts.lock().take(key, ttl);
         if !may {
             return Err(ProofRejection::Unavailable);
         }
@@ -344,7 +344,7 @@ impl ProofVerifier {
 
 /// Used proofs, in the memory of this process.
 #[derive(Default)]
-struct UsedProofs(Mutex<UsedProofTable>);
+struct UsedProofs(Lock<UsedProofTable>);
 
 #[derive(Default)]
 struct UsedProofTable {
@@ -358,7 +358,7 @@ const MAX_USED_PROOFS: usize = 256 << 10;
 impl NonceStore for UsedProofs {
     fn claim(&self, nonce: &str, ttl: Duration) -> Stored<bool> {
         let now = Instant::now();
-        let mut table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut table = self.0.lock();
         let UsedProofTable { until: used, cleaned_at } = &mut *table;
         // Not for each call: the cost grows with the table.
         if used.len() >= MAX_USED_PROOFS && cleaned_at.is_none_or(|at| now - at >= CLEANUP_INTERVAL)

@@ -3,11 +3,11 @@
 use std::{
     collections::HashMap,
     pin::pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, MutexGuard},
 };
 
 use tokio::sync::Notify;
-use wharf_model::{Budget, BudgetShare, Caller};
+use wharf_model::{Budget, BudgetShare, Caller, Lock};
 
 /// Limit of waiting callers for each slot.
 const MAX_WAITERS_PER_SLOT: usize = 16;
@@ -17,7 +17,7 @@ const MAX_WAITERS_PER_SLOT: usize = 16;
 pub(super) struct FairSlots {
     capacity: Arc<Budget>,
     waiting: Arc<Budget>,
-    queues: Mutex<HashMap<Caller, Arc<Notify>>>,
+    queues: Lock<HashMap<Caller, Arc<Notify>>>,
 }
 
 /// A slot, released on drop.
@@ -37,7 +37,7 @@ impl FairSlots {
     /// Creates `most` slots. One caller alone gets half of them.
     pub(super) fn new(most: usize) -> Arc<Self> {
         let waiting = Budget::new(most.saturating_mul(MAX_WAITERS_PER_SLOT));
-        Arc::new(FairSlots { capacity: Budget::new(most), waiting, queues: Mutex::default() })
+        Arc::new(FairSlots { capacity: Budget::new(most), waiting, queues: Lock::default() })
     }
 
     /// Takes a slot or waits for one; returns none if too many requests of the caller are waiting.
@@ -80,7 +80,7 @@ impl FairSlots {
     }
 
     fn queues(&self) -> MutexGuard<'_, HashMap<Caller, Arc<Notify>>> {
-        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queues.lock()
     }
 }
 

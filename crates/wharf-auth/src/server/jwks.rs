@@ -1,7 +1,7 @@
 //! Key set (JWKS) of an issuer: discovered, cached and refreshed on key rotation.
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, MutexGuard},
     time::Duration,
 };
 
@@ -10,7 +10,7 @@ use http::{HeaderMap, Request, header};
 use serde::Deserialize;
 use tokio::{sync::watch, time::Instant};
 use url::Url;
-use wharf_model::{Error, ErrorKind};
+use wharf_model::{Error, ErrorKind, Lock};
 
 use crate::server::issuer_requests::Download;
 use crate::{
@@ -36,7 +36,7 @@ pub(crate) struct IssuerKeys {
     /// Configured JWKS URL; without it, the URL is discovered.
     address: Option<String>,
     download: Arc<dyn Download>,
-    state: Mutex<KeyState>,
+    state: Lock<KeyState>,
 }
 
 struct KeyState {
@@ -81,7 +81,7 @@ impl IssuerKeys {
             filled: Instant::now(),
             fetching: None,
         };
-        let (issuer, state) = (issuer.to_owned(), Mutex::new(state));
+        let (issuer, state) = (issuer.to_owned(), Lock::new(state));
         Arc::new(IssuerKeys { issuer, address, download, state })
     }
 
@@ -205,7 +205,7 @@ impl IssuerKeys {
     }
 
     fn lock(&self) -> MutexGuard<'_, KeyState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

@@ -1,11 +1,7 @@
 //! Cache of verified tokens.
 
-use std::{
-    collections::HashMap,
-    mem,
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, mem, sync::MutexGuard, time::Duration};
+use wharf_model::Lock;
 
 use tokio::time::Instant;
 
@@ -15,7 +11,7 @@ use crate::server::verified_token::{VerifiedToken, now};
 const MAX_GENERATION_SIZE: usize = 8 << 10;
 
 /// Values by token digest, for the most recent tokens.
-pub(crate) struct RecentTokens<V>(Mutex<TokenGenerations<V>>);
+pub(crate) struct RecentTokens<V>(Lock<TokenGenerations<V>>);
 
 struct TokenGenerations<V> {
     young: HashMap<[u8; 32], V>,
@@ -25,7 +21,7 @@ struct TokenGenerations<V> {
 
 impl<V> Default for RecentTokens<V> {
     fn default() -> Self {
-        RecentTokens(Mutex::new(TokenGenerations { young: HashMap::new(), old: HashMap::new() }))
+        RecentTokens(Lock::new(TokenGenerations { young: HashMap::new(), old: HashMap::new() }))
     }
 }
 
@@ -50,7 +46,7 @@ impl<V: Clone> RecentTokens<V> {
     }
 
     fn lock(&self) -> MutexGuard<'_, TokenGenerations<V>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

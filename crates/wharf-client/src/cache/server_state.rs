@@ -3,12 +3,12 @@
 
 use std::{
     collections::VecDeque,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, MutexGuard},
     task::Waker,
     time::Instant,
 };
 
-use wharf_model::{Error, HeaderParams, METHODS, Method, Reply, TaskSupport, ToolInfo};
+use wharf_model::{Error, HeaderParams, Lock, METHODS, Method, Reply, TaskSupport, ToolInfo};
 
 use crate::{
     ClientHandler,
@@ -20,7 +20,7 @@ use crate::{
 /// Cached state of one server, updated by its notifications.
 pub(crate) struct ServerState {
     pub(super) handler: Arc<dyn ClientHandler>,
-    state: Mutex<CachedState>,
+    state: Lock<CachedState>,
 }
 
 pub(super) struct CachedState {
@@ -42,7 +42,7 @@ impl ServerState {
             completed: VecDeque::new(),
             waiting: Vec::new(),
         };
-        Arc::new(ServerState { handler, state: Mutex::new(state) })
+        Arc::new(ServerState { handler, state: Lock::new(state) })
     }
 
     pub(crate) fn generation(&self, method: Method) -> u64 {
@@ -117,6 +117,6 @@ impl ServerState {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, CachedState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }

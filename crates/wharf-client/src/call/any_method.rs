@@ -1,15 +1,11 @@
 //! Sends any request by its method name, with the timeouts and events of a call.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use serde_json::value::RawValue;
 use wharf_model::{
-    BoxFuture, Direction, Error, FailureOrigin, Method, Observers, Outbox, Outcome, Reply, Request,
-    RequestBuilder, RequestExtensions, Service, ToolResult,
+    BoxFuture, Direction, Error, FailureOrigin, Lock, Method, Observers, Outbox, Outcome, Reply,
+    Request, RequestBuilder, RequestExtensions, Service, ToolResult,
 };
 
 use crate::{
@@ -29,7 +25,7 @@ pub(crate) async fn ask(
     let stand_in = stand_in(&method, params.as_deref(), transport.scope());
     let raw = RawRequest { transport, method, params, result: ResultSlot::default() };
     let outcome = run::send_request(caller, &raw, stand_in, &mut hooks, idle).await.0;
-    let result = raw.result.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let result = raw.result.lock().take();
     match (outcome, result) {
         (Outcome::Failed(error), _) => Err(*error),
         (_, Some(result)) => Ok(result),
@@ -65,7 +61,7 @@ fn invalid_params(error: serde_json::Error) -> Error {
     Error::invalid_params(error).from_client(FailureOrigin::Usage)
 }
 
-type ResultSlot = Arc<Mutex<Option<Box<RawValue>>>>;
+type ResultSlot = Arc<Lock<Option<Box<RawValue>>>>;
 
 /// A request by its method name as a service, so that an active call can carry it.
 struct RawRequest {
@@ -85,7 +81,7 @@ impl Service for RawRequest {
             match asking.await {
                 Ok(result) => {
                     let failed = is_tool && is_tool_error(&result);
-                    *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+                    *slot.lock() = Some(result);
                     // Observers see that the tool failed; the caller receives the result itself.
                     if failed { ToolResult::error("").into() } else { Reply::Listened.into() }
                 }

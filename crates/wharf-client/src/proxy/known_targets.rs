@@ -3,12 +3,12 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
 };
 
-use wharf_model::{Method, Outcome, PageBody, PromptInfo, Reply, Request, ToolInfo};
+use wharf_model::{Lock, Method, Outcome, PageBody, PromptInfo, Reply, Request, ToolInfo};
 
 /// Maximum number of pages of lists, and of the bytes of one.
 const MAX_PAGES: usize = 16;
@@ -21,9 +21,9 @@ const MAX_METHODS: usize = 256;
 #[derive(Default)]
 pub(crate) struct KnownTargets {
     /// Pages by list and cursor.
-    pages: Mutex<BTreeMap<(&'static str, String), ListedNames>>,
+    pages: Lock<BTreeMap<(&'static str, String), ListedNames>>,
     /// Custom methods that the server answered.
-    methods: Mutex<BTreeSet<String>>,
+    methods: Lock<BTreeSet<String>>,
     /// True once an observer has asked for a custom method.
     learns_methods: AtomicBool,
 }
@@ -40,7 +40,7 @@ impl KnownTargets {
         let target = request.target();
         match request.method {
             Method::CallTool | Method::GetPrompt => {
-                let pages = lock(&self.pages);
+                let pages = self.pages.lock();
                 pages.values().any(|page| match (page, request.method) {
                     (ListedNames::Tools(page), Method::CallTool) => {
                         page.items.iter().any(|tool| tool.name == target)
@@ -53,7 +53,7 @@ impl KnownTargets {
             }
             Method::Custom => {
                 self.learns_methods.store(true, Ordering::Relaxed);
-                lock(&self.methods).contains(&*target)
+                self.methods.lock().contains(&*target)
             }
             _ => target.is_empty(),
         }
@@ -74,7 +74,7 @@ impl KnownTargets {
             Outcome::Complete(Reply::Tools(page)) => ListedNames::Tools(page.body.clone()),
             Outcome::Complete(Reply::Prompts(page)) => ListedNames::Prompts(page.body.clone()),
             Outcome::Complete(Reply::Custom(_)) => {
-                let mut methods = lock(&self.methods);
+                let mut methods = self.methods.lock();
                 if methods.len() < MAX_METHODS {
                     methods.insert(key.1);
                 }
@@ -86,13 +86,9 @@ impl KnownTargets {
             ListedNames::Tools(page) => page.weight,
             ListedNames::Prompts(page) => page.weight,
         };
-        let mut pages = lock(&self.pages);
+        let mut pages = self.pages.lock();
         if weight <= MAX_PAGE_WEIGHT && (pages.len() < MAX_PAGES || pages.contains_key(&key)) {
             pages.insert(key, page);
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

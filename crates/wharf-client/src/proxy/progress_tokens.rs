@@ -1,13 +1,10 @@
 //! Maps task progress of the upstream server to the progress tokens of downstream clients.
 
-use std::{
-    collections::VecDeque,
-    sync::{Mutex, PoisonError},
-};
+use std::collections::VecDeque;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use wharf_model::{Notification, Outcome, Request, TaskRequest};
+use wharf_model::{Lock, Notification, Outcome, Request, TaskRequest};
 
 /// Maximum number of tokens. The oldest is dropped, and its client has to poll its task.
 const MAX_TOKENS: usize = 4096;
@@ -15,13 +12,13 @@ const MAX_TOKENS: usize = 4096;
 /// Progress tokens of downstream clients, by task. The server's notifications carry the proxy's own
 /// tokens.
 #[derive(Default)]
-pub(crate) struct ProgressTokens(Mutex<VecDeque<(String, Box<RawValue>)>>);
+pub(crate) struct ProgressTokens(Lock<VecDeque<(String, Box<RawValue>)>>);
 
 impl ProgressTokens {
     /// Records the caller's progress token if `outcome` is a task.
     pub(crate) fn record(&self, outcome: &Outcome, token: Box<RawValue>) {
         let Outcome::Task(task) = outcome else { return };
-        let mut tokens = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tokens = self.0.lock();
         if tokens.len() >= MAX_TOKENS {
             tokens.pop_front();
         }
@@ -33,7 +30,7 @@ impl ProgressTokens {
         let Notification::TaskProgress { id, progress, total, message, .. } = notification else {
             return Some(notification);
         };
-        let tokens = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let tokens = self.0.lock();
         let token = tokens.iter().rev().find(|(task, _)| *task == id)?.1.clone();
         Some(Notification::TaskProgress { id, token, progress, total, message })
     }

@@ -4,15 +4,15 @@
 use std::{
     collections::BTreeMap,
     future::poll_fn,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     task::Poll,
     time::{Duration, Instant},
 };
 
 use serde_json::value::RawValue;
 use wharf_model::{
-    ActiveCall, ClientRequest, ClientRequestId, Error, ErrorKind, Event, InputRequired, Method,
-    Outbox, Outcome, Peer, Principal, Request,
+    ActiveCall, ClientRequest, ClientRequestId, Error, ErrorKind, Event, InputRequired, Lock,
+    Method, Outbox, Outcome, Peer, Principal, Request,
 };
 
 /// Maximum number of suspended calls.
@@ -23,7 +23,7 @@ const MAX_SUSPENSION: Duration = Duration::from_secs(600);
 
 /// Table of suspended calls.
 #[derive(Default)]
-pub(crate) struct SuspendedCalls(Mutex<Vec<SuspendedCall>>);
+pub(crate) struct SuspendedCalls(Lock<Vec<SuspendedCall>>);
 
 struct SuspendedCall {
     /// Unguessable `requestState` that the client sends back.
@@ -67,7 +67,7 @@ impl SuspendedCalls {
         now: Instant,
     ) -> Option<SuspendedCall> {
         let state = request.request_state();
-        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.0.lock();
         let is_it = |call: &SuspendedCall| {
             state.as_ref().is_some_and(|state| call.state == *state) && call.identity == *identity
         };
@@ -96,7 +96,7 @@ impl SuspendedCalls {
         let required = InputRequired { requests, state: Some(state.clone()) };
         // Declared before the lock guard, so dropped after the lock is released.
         let _expired;
-        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.0.lock();
         _expired = take_expired(&mut held, now);
         if held.len() >= MAX_SUSPENDED_CALLS {
             return Error::overloaded(Duration::from_secs(1)).into();

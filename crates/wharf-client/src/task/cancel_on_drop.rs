@@ -2,12 +2,12 @@
 
 use std::{
     future::poll_fn,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     task::{Context, Poll, Waker},
     time::Duration,
 };
 
-use wharf_model::{Error, Method, Outcome};
+use wharf_model::{Error, Lock, Method, Outcome};
 
 use crate::task::request_mode;
 use crate::{
@@ -66,18 +66,18 @@ pub(crate) async fn cancel(caller: &ClientHandle, id: &str) -> Result<(), Error>
 
 /// Cancellations in flight, which `close` waits for.
 #[derive(Clone, Default)]
-pub(crate) struct PendingCancels(Arc<Mutex<(usize, Vec<Waker>)>>);
+pub(crate) struct PendingCancels(Arc<Lock<(usize, Vec<Waker>)>>);
 
 impl PendingCancels {
     fn begin(&self) -> PendingCancel {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).0 += 1;
+        self.0.lock().0 += 1;
         PendingCancel(self.clone())
     }
 
     /// Completes when all cancellations are sent.
     pub(crate) async fn all_sent(&self) {
         poll_fn(|cx| {
-            let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut open = self.0.lock();
             if open.0 == 0 {
                 return Poll::Ready(());
             }
@@ -92,7 +92,7 @@ struct PendingCancel(PendingCancels);
 
 impl Drop for PendingCancel {
     fn drop(&mut self) {
-        let mut open = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.0.0.lock();
         open.0 -= 1;
         let waiting = std::mem::take(&mut open.1);
         drop(open);

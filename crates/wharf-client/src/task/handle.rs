@@ -1,13 +1,9 @@
 //! [`TaskHandle`]: a task that the caller controls.
 
-use std::{
-    fmt,
-    future::poll_fn,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{fmt, future::poll_fn, sync::Arc};
 
 use serde::Serialize;
-use wharf_model::{Error, ErrorKind, FailureOrigin, Task, TaskState, ToolResult};
+use wharf_model::{Error, ErrorKind, FailureOrigin, Lock, Task, TaskState, ToolResult};
 
 use super::{TaskChanges, TaskDialect, TaskPoller, follow, follow::start_fetch};
 use crate::call::{
@@ -43,7 +39,7 @@ struct TaskHandleState {
     id: Option<String>,
     /// The tool's name, if this client called it.
     tool: Option<String>,
-    state: Mutex<KnownTask>,
+    state: Lock<KnownTask>,
 }
 
 /// The last known state of a task.
@@ -76,7 +72,7 @@ impl TaskHandle {
         tool: Option<String>,
         state: KnownTask,
     ) -> Self {
-        let (caller, state) = (caller.clone(), Mutex::new(state));
+        let (caller, state) = (caller.clone(), Lock::new(state));
         TaskHandle(Arc::new(TaskHandleState { caller, id, tool, state }))
     }
 
@@ -212,7 +208,7 @@ impl TaskHandle {
     }
 
     fn known(&self) -> std::sync::MutexGuard<'_, KnownTask> {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.state.lock()
     }
 }
 

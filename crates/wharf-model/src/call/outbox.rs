@@ -7,14 +7,16 @@ use std::{
     mem,
     pin::Pin,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, MutexGuard,
         atomic::{AtomicBool, Ordering},
     },
     task::{Context, Poll, Waker},
     time::Duration,
 };
 
-use crate::{ClientRequest, ClientRequestId, Error, ErrorKind, Notification, OnCallEnd, Timer};
+use crate::{
+    ClientRequest, ClientRequestId, Error, ErrorKind, Lock, Notification, OnCallEnd, Timer,
+};
 
 /// Queue size at which back-pressure begins: number of messages, and bytes.
 const MAX_QUEUED_MESSAGES: usize = 256;
@@ -77,7 +79,7 @@ struct OutboxShared {
     /// Set once anything was sent, so that other calls never take the lock.
     dirty: AtomicBool,
     closed: AtomicBool,
-    queue: Mutex<OutboxQueue>,
+    queue: Lock<OutboxQueue>,
 }
 
 struct OutboxQueue {
@@ -128,7 +130,7 @@ impl OutboxQueue {
 /// Releases the resources of a call without an `ActiveCall`, with the last clone.
 impl Drop for OutboxShared {
     fn drop(&mut self) {
-        let queue = self.queue.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let queue = self.queue.get_mut();
         if let Some(held) = queue.held.take() {
             held.release();
         }
@@ -150,7 +152,7 @@ impl Outbox {
     pub fn new(timer: Arc<dyn Timer>, deadlines: Deadlines) -> Self {
         let queue =
             OutboxQueue { traffic: None, reader: None, held: None, deadlines, touched: false };
-        let queue = Mutex::new(queue);
+        let queue = Lock::new(queue);
         let (dirty, closed) = (AtomicBool::new(false), AtomicBool::new(false));
         Outbox { shared: Arc::new(OutboxShared { timer, dirty, closed, queue }) }
     }
@@ -386,7 +388,7 @@ impl Outbox {
     }
 
     fn lock(&self) -> MutexGuard<'_, OutboxQueue> {
-        self.shared.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.queue.lock()
     }
 }
 

@@ -4,14 +4,14 @@ use std::{
     collections::BTreeSet,
     future::Future,
     num::NonZeroU64,
-    sync::{Arc, Mutex, PoisonError, RwLock},
+    sync::{Arc, PoisonError, RwLock},
     task::{Poll, Waker},
 };
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::{CustomNotification, LogLevel, Principal, Task};
+use crate::{CustomNotification, Lock, LogLevel, Principal, Task};
 
 /// Notification from the server to the client.
 ///
@@ -193,7 +193,7 @@ pub struct LiveSubscriptionFilter(Arc<LiveState>);
 struct LiveState {
     filter: RwLock<SubscriptionFilter>,
     listener: RwLock<Option<Arc<Principal>>>,
-    edits: Mutex<EditCount>,
+    edits: Lock<EditCount>,
 }
 
 #[derive(Debug, Default)]
@@ -252,7 +252,7 @@ impl LiveSubscriptionFilter {
     pub fn edited(&self, seen: u64) -> impl Future<Output = u64> + Send + use<> {
         let live = self.0.clone();
         std::future::poll_fn(move |cx| {
-            let mut edits = live.edits.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut edits = live.edits.lock();
             if edits.count > seen {
                 return Poll::Ready(edits.count);
             }
@@ -266,7 +266,7 @@ impl LiveSubscriptionFilter {
     /// Edits the filter; it applies to all later notifications.
     pub fn edit<R>(&self, change: impl FnOnce(&mut SubscriptionFilter) -> R) -> R {
         let changed = change(&mut self.0.filter.write().unwrap_or_else(PoisonError::into_inner));
-        let mut edits = self.0.edits.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut edits = self.0.edits.lock();
         edits.count += 1;
         let waiting = std::mem::take(&mut edits.waiting);
         drop(edits);

@@ -7,13 +7,12 @@ use std::{
     any::{TypeId, type_name},
     mem,
     sync::Arc,
-    sync::Mutex,
 };
 
 use arc_swap::ArcSwap;
 use wharf_model::{
-    CacheHint, Meta, Method, NonceStore, Observer, Observers, ServerCapabilities, Service, Sharing,
-    StateCipher, Stores,
+    CacheHint, Lock, Meta, Method, NonceStore, Observer, Observers, ServerCapabilities, Service,
+    Sharing, StateCipher, Stores,
 };
 use wharf_store::MemoryNonces;
 
@@ -463,7 +462,7 @@ impl RouterBuilder {
             observers: self.observers,
             masks_errors: self.masks_errors,
             description,
-            writing: Mutex::new(next),
+            writing: Lock::new(next),
             limits: self.limits,
         });
         Ok(Router::layered(server, layers))

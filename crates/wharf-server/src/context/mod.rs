@@ -10,11 +10,12 @@ pub(crate) mod step;
 
 use std::{
     fmt,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak},
+    sync::{Arc, MutexGuard, OnceLock, Weak},
 };
 
 use wharf_model::{
-    ClientCapability, Error, InputMode, Meta, Outbox, Peer, Principal, Rate, Request, TraceContext,
+    ClientCapability, Error, InputMode, Lock, Meta, Outbox, Peer, Principal, Rate, Request,
+    TraceContext,
 };
 
 use crate::{
@@ -54,7 +55,7 @@ struct CtxInner {
     server: Arc<ServerState>,
     request: OnceLock<Request>,
     peer: OnceLock<Arc<Peer>>,
-    run: Mutex<HandlerRun>,
+    run: Lock<HandlerRun>,
 }
 
 impl Ctx {
@@ -62,7 +63,7 @@ impl Ctx {
         let limits = &server.limits;
         let rate =
             Rate { per_second: limits.progress_rate.into(), burst: limits.progress_burst.into() };
-        let run = Mutex::new(HandlerRun::new(rate));
+        let run = Lock::new(HandlerRun::new(rate));
         let (request, peer) = (OnceLock::new(), OnceLock::new());
         Ctx { inner: Arc::new(CtxInner { outbox, server, request, peer, run }), logger: None }
     }
@@ -106,7 +107,7 @@ impl Ctx {
 
     /// Locks the run. Never hold the lock across an await or while foreign code runs.
     pub(crate) fn run(&self) -> MutexGuard<'_, HandlerRun> {
-        self.inner.run.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.run.lock()
     }
 
     /// Returns an id that differs from those of all other calls in flight.

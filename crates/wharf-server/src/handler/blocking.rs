@@ -4,7 +4,7 @@ use std::{
     future::Future,
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
     task::{Poll, Waker},
@@ -12,7 +12,9 @@ use std::{
     time::Duration,
 };
 
-use wharf_model::{Caller, CurrentTrace, Error, LogThrottle, Outbox, Outcome, RequestExtensions};
+use wharf_model::{
+    Caller, CurrentTrace, Error, Lock, LogThrottle, Outbox, Outcome, RequestExtensions,
+};
 
 use crate::router::caller_shares::{CallerShare, CallerShares};
 
@@ -76,11 +78,11 @@ struct ResultSlot {
     waker: Option<Waker>,
 }
 
-struct FinishOnDrop(Arc<Mutex<ResultSlot>>);
+struct FinishOnDrop(Arc<Lock<ResultSlot>>);
 
 impl FinishOnDrop {
     fn put(&self, result: Option<thread::Result<Outcome>>) {
-        let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slot = self.0.lock();
         slot.is_over = true;
         slot.result = slot.result.take().or(result);
         if let Some(waker) = slot.waker.take() {
@@ -104,7 +106,7 @@ pub(crate) fn run(
     job: impl FnOnce() -> Outcome + Send + 'static,
 ) -> impl Future<Output = Outcome> + Send + 'static {
     let mut job = Some((job, permit));
-    let slot = Arc::new(Mutex::new(ResultSlot { result: None, is_over: false, waker: None }));
+    let slot = Arc::new(Lock::new(ResultSlot { result: None, is_over: false, waker: None }));
     let mut leave = Some(FinishOnDrop(slot.clone()));
     std::future::poll_fn(move |cx| {
         if let (Some((job, permit)), Some(leave)) = (job.take(), leave.take()) {
@@ -117,7 +119,7 @@ pub(crate) fn run(
                 leave.put(result);
             }));
         }
-        let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slot = slot.lock();
         match slot.result.take() {
             Some(Ok(outcome)) => Poll::Ready(outcome),
             Some(Err(panic)) => {

@@ -4,13 +4,12 @@ use std::{
     convert::Infallible,
     fmt,
     future::{Future, poll_fn},
-    sync::{Mutex, PoisonError},
     task::{Context, Poll},
 };
 
 use tower_layer::Layer;
 use tower_service::Service;
-use wharf_model::{BoxFuture, Error, ErrorKind, Outcome, Request};
+use wharf_model::{BoxFuture, Error, ErrorKind, Lock, Outcome, Request};
 
 use crate::middleware::{Middleware, Next};
 
@@ -23,13 +22,13 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 /// of the layer itself becomes an internal error.
 pub struct TowerLayer<S> {
     // Tower services need not be `Sync`.
-    service: Mutex<S>,
+    service: Lock<S>,
 }
 
 impl<S> TowerLayer<S> {
     /// Applies `layer`.
     pub fn new<L: Layer<TowerNext, Service = S>>(layer: L) -> Self {
-        TowerLayer { service: Mutex::new(layer.layer(TowerNext(()))) }
+        TowerLayer { service: Lock::new(layer.layer(TowerNext(()))) }
     }
 }
 
@@ -40,7 +39,7 @@ where
     S::Future: Send,
 {
     fn call(&self, mut request: Request, next: Next) -> BoxFuture<Outcome> {
-        let mut service = self.service.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut service = self.service.lock().clone();
         // The rest of the chain differs between uses of the layer, so it travels as a request
         // extension.
         request.scope.insert(next);

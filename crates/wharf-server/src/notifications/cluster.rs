@@ -7,13 +7,15 @@
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     mem,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Weak},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Handle;
-use wharf_model::{Bus, BusSubscriber, ChangeVersion, CustomNotification, Notification, Timer};
+use wharf_model::{
+    Bus, BusSubscriber, ChangeVersion, CustomNotification, Lock, Notification, Timer,
+};
 
 use crate::{
     notifications::SubscriptionTable,
@@ -172,7 +174,7 @@ struct BusPublisher {
     timer: Arc<dyn Timer>,
     /// The runtime to publish in, because changes are made on any thread.
     runtime: Option<Handle>,
-    unsent: Arc<Mutex<UnsentChanges>>,
+    unsent: Arc<Lock<UnsentChanges>>,
     _subscription: Box<dyn std::any::Any + Send + Sync>,
 }
 
@@ -236,7 +238,7 @@ impl ClusterPublisher for BusPublisher {
 
 impl BusPublisher {
     fn enqueue(&self, add: impl FnOnce(&mut ChangeMessage)) {
-        let mut unsent = lock(&self.unsent);
+        let mut unsent = self.unsent.lock();
         add(&mut unsent.changes);
         unsent.changes.bound();
         if unsent.publishing || unsent.changes.is_empty() {
@@ -258,12 +260,12 @@ async fn publish_loop(
     node: u64,
     bus: Arc<dyn Bus>,
     timer: Arc<dyn Timer>,
-    unsent: Arc<Mutex<UnsentChanges>>,
+    unsent: Arc<Lock<UnsentChanges>>,
 ) {
     let [mut wait, most] = RETRY_DELAYS;
     loop {
         let changes = {
-            let mut unsent = lock(&unsent);
+            let mut unsent = unsent.lock();
             unsent.publishing = !unsent.changes.is_empty();
             if !unsent.publishing {
                 return;
@@ -272,7 +274,7 @@ async fn publish_loop(
         };
         let text = serde_json::to_vec(&changes).unwrap_or_default();
         if bus.publish(TOPIC, text).await.is_err() {
-            lock(&unsent).changes.restore(changes);
+            unsent.lock().changes.restore(changes);
             timer.sleep_until(timer.now() + wait).await;
             wait = (wait * 2).min(most);
         }
@@ -339,8 +341,4 @@ fn mark_all_changed(server: &ServerState) {
     server
         .subscription_table
         .mark_all_changed(|principal, uri| read_resource::may_subscribe(server, principal, uri));
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

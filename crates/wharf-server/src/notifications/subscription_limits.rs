@@ -1,9 +1,9 @@
 //! Limits of subscriptions: their number, by caller, and the memory of their filters.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use wharf_model::{
-    Budget, BudgetFull, BudgetShare, Caller, LiveSubscriptionFilter, LogThrottle, Request,
+    Budget, BudgetFull, BudgetShare, Caller, LiveSubscriptionFilter, Lock, LogThrottle, Request,
     SubscriptionFilter,
 };
 
@@ -18,7 +18,7 @@ const ENTRY_OVERHEAD_BYTES: usize = 64;
 /// Counts subscriptions, and the bytes of their filters.
 pub(crate) struct SubscriptionLimits {
     permits: CallerShares,
-    open: Mutex<usize>,
+    open: Lock<usize>,
     most_uris: usize,
     most_bytes: usize,
     bytes: Arc<Budget>,
@@ -38,7 +38,7 @@ impl SubscriptionLimits {
     pub(crate) fn new(limits: &CallLimits) -> Arc<Self> {
         Arc::new(SubscriptionLimits {
             permits: CallerShares::new(limits.listens),
-            open: Mutex::default(),
+            open: Lock::default(),
             most_uris: limits.subscriptions,
             most_bytes: limits.subscription_bytes,
             bytes: Budget::new(limits.subscription_total),
@@ -71,7 +71,7 @@ impl SubscriptionLimits {
         filter: &LiveSubscriptionFilter,
     ) -> Option<SubscriptionPermit> {
         let caller = Caller::of(&request.scope);
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.open.lock();
         let _share = self.permits.claim(*open, &caller)?;
         *open += 1;
         drop(open);
@@ -149,6 +149,6 @@ impl SubscriptionPermit {
 
 impl Drop for SubscriptionPermit {
     fn drop(&mut self) {
-        *self.limits.open.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        *self.limits.open.lock() -= 1;
     }
 }

@@ -4,14 +4,14 @@ use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     future::poll_fn,
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        Arc, MutexGuard, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
     task::{Context, Poll, ready},
 };
 
 use wharf_model::{
-    ChangeVersion, LiveSubscriptionFilter, Notification, Outbox, Peer, Principal, Request,
+    ChangeVersion, LiveSubscriptionFilter, Lock, Notification, Outbox, Peer, Principal, Request,
     ServerCapabilities, SubscriptionFilter, TASKS_EXTENSION,
 };
 
@@ -29,8 +29,8 @@ use crate::notifications::{
 pub(crate) struct SubscriptionTable {
     pub(super) subscriptions: usize,
     pub(super) closed: AtomicBool,
-    pub(super) subscribers: Mutex<SubscriberSet>,
-    pub(super) elicitations: Mutex<VecDeque<UrlElicitation>>,
+    pub(super) subscribers: Lock<SubscriberSet>,
+    pub(super) elicitations: Lock<VecDeque<UrlElicitation>>,
     /// Publishes changes to the other processes of the server, if there are any.
     pub(crate) publisher: OnceLock<Box<dyn ClusterPublisher>>,
 }
@@ -54,7 +54,7 @@ pub(super) struct SubscriberState {
     /// `None` if the client introduced itself only in this request: then it has no other state
     /// here.
     pub(super) peer: Option<Arc<Peer>>,
-    pub(super) pending: Mutex<PendingNotifications>,
+    pub(super) pending: Lock<PendingNotifications>,
     pub(super) permit: SubscriptionPermit,
     /// Extensions with notifications that the client declared; `None` if there are none.
     extensions: Option<Arc<BTreeSet<String>>>,
@@ -78,7 +78,7 @@ impl SubscriptionTable {
         Arc::new(SubscriptionTable {
             subscriptions,
             closed: AtomicBool::new(false),
-            subscribers: Mutex::new(SubscriberSet {
+            subscribers: Lock::new(SubscriberSet {
                 next: 0,
                 all: BTreeMap::new(),
                 now: ChangeVersion::FIRST,
@@ -87,14 +87,14 @@ impl SubscriptionTable {
                 resources: ChangeVersion::FIRST,
                 updates: None,
             }),
-            elicitations: Mutex::default(),
+            elicitations: Lock::default(),
             publisher: OnceLock::new(),
         })
     }
 
     /// Switches change versions to wall-clock times, which all processes of the server can compare.
     pub(crate) fn use_shared_clock(&self) {
-        let mut subscribers = lock(&self.subscribers);
+        let mut subscribers = self.subscribers.lock();
         subscribers.updates = Some(ResourceUpdates::since(cluster::now()));
         // Earlier changes are unknown.
         subscribers.mark_all_changed();
@@ -102,7 +102,7 @@ impl SubscriptionTable {
 
     /// Returns the current change version, for subscriptions that resume later.
     pub(crate) fn change_version(&self) -> ChangeVersion {
-        lock(&self.subscribers).time()
+        self.subscribers.lock().time()
     }
 
     /// Adds a subscription; it receives the changes since the version in `request`.
@@ -114,7 +114,7 @@ impl SubscriptionTable {
         may_subscribe: impl Fn(Option<&Principal>, &str) -> bool,
     ) -> ActiveSubscription {
         let (since, peer) = (request.since, request.known_peer().cloned());
-        let mut subscribers = lock(&self.subscribers);
+        let mut subscribers = self.subscribers.lock();
         filter.set_authenticated_principal(request.principal());
         let mut missed = BTreeSet::new();
         let number = subscribers.next;
@@ -123,7 +123,7 @@ impl SubscriptionTable {
         if let (Some(since), Some(updates)) = (since, &subscribers.updates) {
             missed = filter.read(|filter| updates.missed(&filter.uris, since));
         }
-        let pending = Mutex::new(pending);
+        let pending = Lock::new(pending);
         let SubscriptionOptions { permit, extensions } = options;
         let subscriber = Arc::new(SubscriberState { filter, peer, pending, permit, extensions });
         subscribers.all.insert(number, subscriber.clone());
@@ -131,7 +131,7 @@ impl SubscriptionTable {
         // The closure is foreign code that may call back: no lock may be held.
         let principal = subscriber.filter.listener();
         missed.retain(|uri| may_subscribe(principal.as_deref(), uri));
-        lock(&subscriber.pending).uris.extend(missed);
+        subscriber.pending.lock().uris.extend(missed);
         if since.is_some() {
             self.send_completed_elicitations(&subscriber);
         }
@@ -157,7 +157,7 @@ impl SubscriptionTable {
         notification: &Notification,
         is_allowed: impl Fn(Option<&Principal>) -> bool,
     ) {
-        let mut subscribers = lock(&self.subscribers);
+        let mut subscribers = self.subscribers.lock();
         // Under one lock, so that a new subscriber receives the change once.
         subscribers.record(notification);
         let all_subscribers = subscribers.all_subscribers();
@@ -173,7 +173,7 @@ impl SubscriptionTable {
 
     /// Returns the tasks that any subscription follows, of those that `asked` selects.
     pub(crate) fn followed_tasks(&self, asked: impl Fn(&str) -> bool) -> BTreeSet<String> {
-        let all_subscribers = lock(&self.subscribers).all_subscribers();
+        let all_subscribers = self.subscribers.lock().all_subscribers();
         let mut followed = BTreeSet::new();
         for subscriber in all_subscribers {
             subscriber.filter.read(|filter| {
@@ -189,7 +189,7 @@ impl SubscriptionTable {
         &self,
         may_subscribe: impl Fn(Option<&Principal>, &str) -> bool,
     ) {
-        let mut subscribers = lock(&self.subscribers);
+        let mut subscribers = self.subscribers.lock();
         subscribers.mark_all_changed();
         let all_subscribers = subscribers.all_subscribers();
         drop(subscribers);
@@ -197,7 +197,7 @@ impl SubscriptionTable {
             let mut uris = subscriber.filter.read(|filter| filter.uris.clone());
             let principal = subscriber.filter.listener();
             uris.retain(|uri| may_subscribe(principal.as_deref(), uri));
-            let mut pending = lock(&subscriber.pending);
+            let mut pending = subscriber.pending.lock();
             (pending.tools, pending.prompts, pending.resources) = (true, true, true);
             pending.uris.extend(uris.into_iter().map(Arc::from));
             subscriber.wake(pending);
@@ -207,8 +207,8 @@ impl SubscriptionTable {
     /// Ends every subscription gracefully, and later ones as soon as they begin.
     pub(crate) fn shutdown(&self) {
         self.closed.store(true, Ordering::Release);
-        let subscribers = lock(&self.subscribers).all_subscribers();
-        subscribers.iter().for_each(|subscriber| subscriber.wake(lock(&subscriber.pending)));
+        let subscribers = self.subscribers.lock().all_subscribers();
+        subscribers.iter().for_each(|subscriber| subscriber.wake(subscriber.pending.lock()));
     }
 }
 
@@ -269,7 +269,7 @@ impl SubscriberSet {
 
 impl SubscriberState {
     pub(super) fn add(&self, notification: &Notification, subscriptions: usize) {
-        let mut pending = lock(&self.pending);
+        let mut pending = self.pending.lock();
         match notification {
             Notification::ToolsChanged => pending.tools = true,
             Notification::PromptsChanged => pending.prompts = true,
@@ -347,7 +347,7 @@ impl ActiveSubscription {
 
     /// `None` at the end.
     fn poll_next(&self, cx: &Context<'_>) -> Poll<Option<Notification>> {
-        let mut pending = lock(&self.subscriber.pending);
+        let mut pending = self.subscriber.pending.lock();
         if let Some(notification) = pending.take() {
             return Poll::Ready(Some(notification));
         }
@@ -364,7 +364,7 @@ impl ActiveSubscription {
 
 impl Drop for ActiveSubscription {
     fn drop(&mut self) {
-        lock(&self.subscription_table.subscribers).all.remove(&self.number);
+        self.subscription_table.subscribers.lock().all.remove(&self.number);
     }
 }
 
@@ -380,8 +380,4 @@ pub(crate) fn restrict(filter: &mut SubscriptionFilter, capabilities: &ServerCap
     if !capabilities.extensions.contains_key(TASKS_EXTENSION) {
         filter.tasks.clear();
     }
-}
-
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

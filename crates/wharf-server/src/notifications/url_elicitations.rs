@@ -4,7 +4,7 @@ use std::sync::{Arc, Weak};
 
 use wharf_model::{Notification, Peer};
 
-use crate::notifications::subscription_table::{SubscriberState, SubscriptionTable, lock};
+use crate::notifications::subscription_table::{SubscriberState, SubscriptionTable};
 
 /// Maximum number of completed elicitations that wait for one subscriber, and of elicitations that
 /// are remembered. The oldest is removed; of those remembered, the oldest completed one.
@@ -36,7 +36,7 @@ impl UrlElicitation {
 impl SubscriptionTable {
     /// Remembers the client of an elicitation: only that client may be notified of its completion.
     pub(crate) fn remember_elicitation(&self, id: &str, peer: &Arc<Peer>) {
-        let mut elicitations = lock(&self.elicitations);
+        let mut elicitations = self.elicitations.lock();
         if elicitations.len() >= MAX_ELICITATIONS {
             // Many clients never subscribe: their completed elicitations must not displace those in
             // progress.
@@ -59,7 +59,7 @@ impl SubscriptionTable {
 
     /// Does the same if this process sent the client to the URL; otherwise returns false.
     pub(crate) fn finish_elicitation(&self, id: &str) -> bool {
-        let mut elicitations = lock(&self.elicitations);
+        let mut elicitations = self.elicitations.lock();
         let index = elicitations.iter().position(|it| it.id == id && !it.complete);
         let Some(asked) = index.and_then(|index| elicitations.remove(index)) else { return false };
         drop(elicitations);
@@ -80,8 +80,8 @@ impl SubscriptionTable {
         if asked.is_removable() {
             return;
         }
-        let mut elicitations = lock(&self.elicitations);
-        let mut subscribers = lock(&self.subscribers).all_subscribers();
+        let mut elicitations = self.elicitations.lock();
+        let mut subscribers = self.subscribers.lock().all_subscribers();
         subscribers.retain(|it| it.peer.as_ref().is_some_and(|peer| asked.was_sent_to(peer)));
         let notification = Notification::ElicitationComplete { id: asked.id.clone() };
         if subscribers.is_empty() {
@@ -102,7 +102,7 @@ impl SubscriptionTable {
     pub(super) fn send_completed_elicitations(&self, subscriber: &SubscriberState) {
         let Some(peer) = &subscriber.peer else { return };
         let is_due = |it: &UrlElicitation| it.complete && it.was_sent_to(peer);
-        let mut elicitations = lock(&self.elicitations);
+        let mut elicitations = self.elicitations.lock();
         for UrlElicitation { id, .. } in elicitations.iter().filter(|it| is_due(it)) {
             subscriber.add(&Notification::ElicitationComplete { id: id.clone() }, 0);
         }

@@ -2,14 +2,14 @@
 
 use std::{
     any::{Any, TypeId},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
 };
 
 use arc_swap::ArcSwap;
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
 use wharf_model::{
-    CacheHint, Method, NonceStore, Observers, Request, Service, StateCipher, Stores,
+    CacheHint, Lock, Method, NonceStore, Observers, Request, Service, StateCipher, Stores,
 };
 
 use crate::{
@@ -52,7 +52,7 @@ pub(crate) struct ServerState {
     pub(crate) observers: Observers,
     pub(crate) masks_errors: bool,
     /// Locked while a new catalog is made; contains the order number of the next entry.
-    pub(crate) writing: Mutex<u64>,
+    pub(crate) writing: Lock<u64>,
 }
 
 impl ServerState {
@@ -82,7 +82,7 @@ impl ServerState {
         &self,
         change: impl FnOnce(&mut CatalogLists, &mut u64) -> Result<bool, E>,
     ) -> Result<bool, E> {
-        let mut order = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut order = self.writing.lock();
         let mut lists = self.catalog.load().lists.clone();
         let changed = change(&mut lists, &mut order)?;
         if changed {

@@ -2,11 +2,11 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, MutexGuard},
     time::{Duration, Instant},
 };
 
-use wharf_model::{Budget, BudgetFull, BudgetShare, Caller, Error, LogThrottle};
+use wharf_model::{Budget, BudgetFull, BudgetShare, Caller, Error, Lock, LogThrottle};
 
 /// Fixed overhead of a task in addition to its strings.
 const TASK_OVERHEAD_BYTES: usize = 1024;
@@ -17,7 +17,7 @@ const RETRY_AFTER: Duration = Duration::from_secs(60);
 /// this process, and those of other processes, are not counted.
 pub(crate) struct TaskMemoryBudget {
     bytes: Arc<Budget>,
-    tasks: Mutex<BTreeMap<String, TaskShare>>,
+    tasks: Lock<BTreeMap<String, TaskShare>>,
     refused: LogThrottle,
 }
 
@@ -29,7 +29,7 @@ struct TaskShare {
 impl TaskMemoryBudget {
     pub(crate) fn new(bytes: usize) -> Self {
         let (bytes, refused) = (Budget::new(bytes), LogThrottle::default());
-        TaskMemoryBudget { bytes, tasks: Mutex::default(), refused }
+        TaskMemoryBudget { bytes, tasks: Lock::default(), refused }
     }
 
     /// Returns whether a caller has used up most of its share: then its tasks get no longer `ttl`
@@ -93,6 +93,6 @@ impl TaskMemoryBudget {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, TaskShare>> {
-        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
+        self.tasks.lock()
     }
 }

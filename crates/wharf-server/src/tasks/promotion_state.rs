@@ -3,17 +3,17 @@
 use std::{
     future::poll_fn,
     mem,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, MutexGuard},
     task::{Context, Poll, Waker},
 };
 
-use wharf_model::{Error, ErrorKind};
+use wharf_model::{Error, ErrorKind, Lock};
 
 use crate::{context::WeakCtx, tasks::runtime::TaskRunApi};
 
 /// Promotion state in the extensions of a call that is a task or may become one.
 #[derive(Clone, Default)]
-pub(crate) struct TaskPromotion(Arc<Mutex<PromotionState>>);
+pub(crate) struct TaskPromotion(Arc<Lock<PromotionState>>);
 
 #[derive(Default)]
 struct PromotionState {
@@ -122,6 +122,6 @@ impl TaskPromotion {
     }
 
     fn lock(&self) -> MutexGuard<'_, PromotionState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }

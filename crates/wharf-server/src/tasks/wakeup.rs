@@ -2,19 +2,18 @@
 
 use std::{
     future::{Future, poll_fn},
-    sync::{Mutex, PoisonError},
     task::{Context, Poll, Waker},
     thread,
     time::Instant,
 };
 
-use wharf_model::Timer;
+use wharf_model::{Lock, Timer};
 
 use crate::handler::block_on;
 
 /// Wake-up signal for one waiter. A notification without a waiter is kept.
 #[derive(Default)]
-pub(crate) struct WakeSignal(Mutex<SignalState>);
+pub(crate) struct WakeSignal(Lock<SignalState>);
 
 #[derive(Default)]
 struct SignalState {
@@ -24,7 +23,7 @@ struct SignalState {
 
 impl WakeSignal {
     pub(crate) fn notify(&self) {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.0.lock();
         state.notified = true;
         let waker = state.waker.take();
         drop(state);
@@ -33,7 +32,7 @@ impl WakeSignal {
 
     /// Ready if it was notified since the last poll.
     pub(crate) fn poll_notified(&self, cx: &Context<'_>) -> Poll<()> {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.0.lock();
         if std::mem::take(&mut state.notified) {
             return Poll::Ready(());
         }

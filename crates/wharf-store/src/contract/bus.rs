@@ -1,8 +1,8 @@
 //! Checks of the message bus.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use wharf_model::{Bus, BusSubscriber};
+use wharf_model::{Bus, BusSubscriber, Lock};
 
 use super::{StoreHandles, until, value_of};
 
@@ -12,11 +12,11 @@ const HELLO: &[u8] = b"hello";
 
 /// Subscriber that records the messages it receives.
 #[derive(Default)]
-struct MessageRecorder(Mutex<Vec<(String, Vec<u8>)>>);
+struct MessageRecorder(Lock<Vec<(String, Vec<u8>)>>);
 
 impl BusSubscriber for MessageRecorder {
     fn hear(&self, topic: &str, message: &[u8]) {
-        let mut messages = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut messages = self.0.lock();
         messages.push((topic.to_owned(), message.to_vec()));
     }
 }
@@ -24,12 +24,12 @@ impl BusSubscriber for MessageRecorder {
 impl MessageRecorder {
     /// All messages except the hello messages.
     fn received(&self) -> Vec<(String, Vec<u8>)> {
-        let messages = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let messages = self.0.lock();
         messages.iter().filter(|(_, message)| message != HELLO).cloned().collect()
     }
 
     fn has_hello(&self) -> bool {
-        let messages = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let messages = self.0.lock();
         messages.iter().any(|(_, message)| message == HELLO)
     }
 }

@@ -4,14 +4,13 @@ use std::{
     collections::{BTreeSet, VecDeque},
     fmt,
     future::ready,
-    sync::Mutex,
 };
 
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
-use wharf_model::{Error, EventStore, Events, Retention, Stored};
+use wharf_model::{Error, EventStore, Events, Lock, Retention, Stored};
 
-use super::{full, lock};
+use super::full;
 use crate::clock::{self, ClockFn, millis};
 
 /// Event streams in memory, for the lifetime of the process. At its limits it rejects new events
@@ -20,7 +19,7 @@ pub struct MemoryEvents {
     most: usize,
     most_bytes: usize,
     clock: ClockFn,
-    table: Mutex<StreamTable>,
+    table: Lock<StreamTable>,
 }
 
 #[derive(Default)]
@@ -48,7 +47,7 @@ impl MemoryEvents {
     /// Creates a store of at most `most` streams and `most_bytes` bytes in total.
     #[must_use]
     pub fn new(most: usize, most_bytes: usize) -> Self {
-        MemoryEvents { most, most_bytes, clock: clock::process_clock(), table: Mutex::default() }
+        MemoryEvents { most, most_bytes, clock: clock::process_clock(), table: Lock::default() }
     }
 
     /// Creates a store that uses this clock, in milliseconds since 1970, for simulations.
@@ -64,7 +63,7 @@ impl MemoryEvents {
         event: Vec<u8>,
         keep: Retention,
     ) -> Result<u64, Error> {
-        let mut guard = lock(&self.table);
+        let mut guard = self.table.lock();
         let table = &mut *guard;
         table.sweep(now);
         let is_new = !table.streams.contains_key(name);
@@ -129,14 +128,14 @@ impl EventStore for MemoryEvents {
     }
 
     fn read(&self, stream: &str, after: u64, limit: usize) -> Stored<Events> {
-        let mut table = lock(&self.table);
+        let mut table = self.table.lock();
         table.sweep((self.clock)());
         let read = table.streams.get(stream).map(|stream| stream.read(after, limit));
         Box::pin(ready(Ok(read.unwrap_or_default())))
     }
 
     fn forget(&self, stream: &str) -> Stored<()> {
-        lock(&self.table).forget(stream);
+        self.table.lock().forget(stream);
         Box::pin(ready(Ok(())))
     }
 }

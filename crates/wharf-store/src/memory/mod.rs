@@ -6,10 +6,7 @@ mod nonces;
 mod rates;
 mod records;
 
-use std::{
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::time::Duration;
 
 use wharf_model::{Error, Sharing, Stores};
 
@@ -49,8 +46,4 @@ pub fn memory_stores() -> Stores {
 fn full() -> Error {
     Error::overloaded(Duration::from_secs(1))
         .with_message("the store in memory is full: try again later")
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

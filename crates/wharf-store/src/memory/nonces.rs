@@ -3,21 +3,18 @@
 use std::{
     collections::BTreeMap,
     fmt,
-    sync::Mutex,
     time::{Duration, Instant},
 };
 
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
-use wharf_model::{Error, NonceStore, Stored};
-
-use super::lock;
+use wharf_model::{Error, Lock, NonceStore, Stored};
 
 /// One-time claims in memory until they expire. At its limit it rejects new claims instead of
 /// dropping old ones.
 pub struct MemoryNonces {
     most: usize,
-    claims: Mutex<ClaimTable>,
+    claims: Lock<ClaimTable>,
 }
 
 #[derive(Default)]
@@ -36,11 +33,11 @@ impl MemoryNonces {
     /// Creates a store of at most `most` claims at a time.
     #[must_use]
     pub fn new(most: usize) -> Self {
-        MemoryNonces { most, claims: Mutex::default() }
+        MemoryNonces { most, claims: Lock::default() }
     }
 
     fn take(&self, nonce: &str, ttl: Duration, now: Instant) -> Result<bool, Error> {
-        let mut claims = lock(&self.claims);
+        let mut claims = self.claims.lock();
         let still = claims.by_expiry.split_off(&now);
         let expired = std::mem::replace(&mut claims.by_expiry, still);
         for nonce in expired.into_values().flatten() {

@@ -3,21 +3,18 @@
 use std::{
     collections::BTreeMap,
     fmt,
-    sync::Mutex,
     time::{Duration, Instant},
 };
 
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
-use wharf_model::{Rate, RateDecision, RateStore};
-
-use super::lock;
+use wharf_model::{Lock, Rate, RateDecision, RateStore};
 
 /// Token buckets of a bounded number of callers. Above that number the least recently used bucket
 /// is dropped, and its caller starts with a full one.
 pub struct MemoryRates {
     most: usize,
-    buckets: Mutex<BucketTable>,
+    buckets: Lock<BucketTable>,
 }
 
 #[derive(Default)]
@@ -43,11 +40,11 @@ impl MemoryRates {
     /// Creates a store of at most `most` buckets.
     #[must_use]
     pub fn new(most: usize) -> Self {
-        MemoryRates { most: most.max(1), buckets: Mutex::default() }
+        MemoryRates { most: most.max(1), buckets: Lock::default() }
     }
 
     fn take_at(&self, key: &str, rate: Rate, now: Instant) -> Result<(), Duration> {
-        let mut guard = lock(&self.buckets);
+        let mut guard = self.buckets.lock();
         let buckets = &mut *guard;
         buckets.uses += 1;
         let this_use = buckets.uses;
@@ -113,7 +110,7 @@ mod tests {
         assert!(store.take_at("a", rate, now).is_err());
         assert_eq!(store.take_at("c", rate, now), Ok(()), "b was dropped");
         assert!(store.take_at("a", rate, now).is_err(), "a stayed");
-        assert_eq!(lock(&store.buckets).by_key.len(), 2);
-        assert_eq!(lock(&store.buckets).by_use.len(), 2);
+        assert_eq!(store.buckets.lock().by_key.len(), 2);
+        assert_eq!(store.buckets.lock().by_use.len(), 2);
     }
 }

@@ -4,14 +4,13 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
     future::ready,
-    sync::Mutex,
 };
 
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
-use wharf_model::{AttachResult, Error, Record, RecordStore, Stored};
+use wharf_model::{AttachResult, Error, Lock, Record, RecordStore, Stored};
 
-use super::{full, lock};
+use super::full;
 use crate::clock::{self, ClockFn};
 
 /// Records in memory, for the lifetime of the process. At its limits it rejects new records instead
@@ -34,7 +33,7 @@ pub struct MemoryRecords {
     most: usize,
     most_bytes: usize,
     clock: ClockFn,
-    table: Mutex<RecordTable>,
+    table: Lock<RecordTable>,
 }
 
 #[derive(Default)]
@@ -61,7 +60,7 @@ impl MemoryRecords {
     /// Creates a store of at most `most` records and `most_bytes` bytes in total.
     #[must_use]
     pub fn new(most: usize, most_bytes: usize) -> Self {
-        MemoryRecords { most, most_bytes, clock: clock::process_clock(), table: Mutex::default() }
+        MemoryRecords { most, most_bytes, clock: clock::process_clock(), table: Lock::default() }
     }
 
     /// Creates a store that uses this clock, in milliseconds since 1970, for simulations.
@@ -76,7 +75,7 @@ impl MemoryRecords {
         work: impl FnOnce(&mut RecordTable, u64) -> Result<T, Error>,
     ) -> Stored<T> {
         let now = (self.clock)();
-        Box::pin(ready(work(&mut lock(&self.table), now)))
+        Box::pin(ready(work(&mut self.table.lock(), now)))
     }
 
     fn has_room(&self, table: &mut RecordTable, now: u64, rows: usize, bytes: usize) -> bool {

@@ -4,7 +4,7 @@ use std::{
     borrow::Cow,
     hash::{Hash, Hasher},
     sync::{
-        Arc, Mutex, Once, OnceLock, PoisonError,
+        Arc, Once, OnceLock,
         atomic::{AtomicI64, AtomicUsize, Ordering},
     },
 };
@@ -12,7 +12,7 @@ use std::{
 use arc_swap::ArcSwap;
 use foldhash::fast::RandomState;
 use hashbrown::{Equivalent, HashMap};
-use wharf_model::{CallEnd, CallErrorType, CallRole, CallStart, Method, ObservedTransport};
+use wharf_model::{CallEnd, CallErrorType, CallRole, CallStart, Lock, Method, ObservedTransport};
 
 use crate::metrics::{call_labels, histogram::Histogram, label_text::LabelText, text::MetricSink};
 
@@ -99,7 +99,7 @@ pub(crate) struct CallTable {
     numbers: ArcSwap<GroupNumbers>,
     groups: Box<[OnceLock<CallGroup>]>,
     /// Number of the next group, locked while series are added.
-    adding: Mutex<usize>,
+    adding: Lock<usize>,
     series: AtomicUsize,
     overflow_logged: Once,
 }
@@ -173,7 +173,7 @@ impl CallTable {
             in_flight: AtomicI64::new(0),
             numbers: ArcSwap::default(),
             groups,
-            adding: Mutex::new(OVERFLOW + 1),
+            adding: Lock::new(OVERFLOW + 1),
             series: AtomicUsize::new(1),
             overflow_logged: Once::new(),
         }
@@ -221,7 +221,7 @@ impl CallTable {
 
     #[cold]
     fn add(&self, key: GroupKey<'_>) -> usize {
-        let mut next = self.adding.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut next = self.adding.lock();
         let numbers = self.numbers.load();
         if let Some(number) = numbers.get(&key) {
             return *number;
@@ -279,7 +279,7 @@ impl CallTable {
 
     #[cold]
     fn add_failure(&self, group: &CallGroup, failure: Failure) -> Option<Arc<Histogram>> {
-        let _adding = self.adding.lock().unwrap_or_else(PoisonError::into_inner);
+        let _adding = self.adding.lock();
         let known = group.failed.load();
         if let Some((_, histogram)) = known.iter().find(|it| it.0 == failure) {
             return Some(histogram.clone());

@@ -2,18 +2,15 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{
-        Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering},
-    },
+    sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering},
     time::Duration,
 };
 
 use foldhash::fast::RandomState;
 use hashbrown::HashSet;
 use wharf_model::{
-    CallRole, ObservedEvent, ObservedTransport, RefusalReason, SessionEnd, TaskChange, TaskEvent,
-    UpstreamChange,
+    CallRole, Lock, ObservedEvent, ObservedTransport, RefusalReason, SessionEnd, TaskChange,
+    TaskEvent, UpstreamChange,
 };
 
 use crate::dropped_spans;
@@ -22,7 +19,7 @@ use crate::metrics::{
 };
 
 /// Values by the text of their labels, at most [`MAX_SERIES`].
-type Labelled<T> = Mutex<BTreeMap<String, T>>;
+type Labelled<T> = Lock<BTreeMap<String, T>>;
 
 #[derive(Debug)]
 pub(crate) struct Gauges {
@@ -38,7 +35,7 @@ pub(crate) struct Gauges {
     has_tasks: AtomicBool,
     has_upstreams: AtomicBool,
     /// Ids of the tasks that run here, so that no event is counted twice.
-    running_tasks: Mutex<HashSet<String, RandomState>>,
+    running_tasks: Lock<HashSet<String, RandomState>>,
     task_age: Histogram,
     rejected: Box<[AtomicU64]>,
     sessions: Box<[AtomicI64]>,
@@ -66,18 +63,18 @@ impl Gauges {
             restarts: AtomicU64::new(0),
             has_tasks: AtomicBool::new(false),
             has_upstreams: AtomicBool::new(false),
-            running_tasks: Mutex::default(),
+            running_tasks: Lock::default(),
             task_age: Histogram::new(boundaries),
             rejected: RefusalReason::ALL.iter().map(|_| AtomicU64::new(0)).collect(),
             sessions: transports(),
             streams: transports(),
-            server_sessions: Mutex::default(),
-            client_sessions: Mutex::default(),
-            store_operations: Mutex::default(),
-            ended_tasks: Mutex::default(),
+            server_sessions: Lock::default(),
+            client_sessions: Lock::default(),
+            store_operations: Lock::default(),
+            ended_tasks: Lock::default(),
             stopped_tasks: AtomicU64::new(0),
-            failing_stores: Mutex::default(),
-            upstreams: Mutex::default(),
+            failing_stores: Lock::default(),
+            upstreams: Lock::default(),
         }
     }
 
@@ -141,7 +138,7 @@ impl Gauges {
 
     fn count_task(&self, task: &TaskEvent<'_>) {
         self.has_tasks.store(true, Ordering::Relaxed);
-        let mut running = lock(&self.running_tasks);
+        let mut running = self.running_tasks.lock();
         match task.change {
             TaskChange::Started => {
                 running.insert(task.id.to_owned());
@@ -163,7 +160,7 @@ impl Gauges {
     }
 
     fn record(&self, histograms: &Labelled<Histogram>, labels: LabelText, elapsed: Duration) {
-        let mut histograms = lock(histograms);
+        let mut histograms = histograms.lock();
         if histograms.len() < MAX_SERIES || histograms.contains_key(&labels.0) {
             let histogram =
                 histograms.entry(labels.0).or_insert_with(|| Histogram::new(self.boundaries));
@@ -185,7 +182,7 @@ impl Gauges {
         one("wharf_slow_clients_closed_total", get(&self.slow_clients), text);
         if self.has_tasks.load(Ordering::Relaxed) {
             text.family("wharf_tasks");
-            let running = lock(&self.running_tasks).len() as f64;
+            let running = self.running_tasks.lock().len() as f64;
             text.sample("wharf_tasks", &LabelText::one("state", "working"), running);
             values("wharf_tasks_ended_total", &self.ended_tasks, text);
             one("wharf_tasks_stopped_total", get(&self.stopped_tasks), text);
@@ -224,7 +221,7 @@ fn session_labels(end: &SessionEnd<'_>) -> LabelText {
 }
 
 fn set(values: &Labelled<i64>, labels: LabelText, change: impl FnOnce(i64) -> i64) {
-    let mut values = lock(values);
+    let mut values = values.lock();
     if values.len() < MAX_SERIES || values.contains_key(&labels.0) {
         let value = values.entry(labels.0).or_default();
         *value = change(*value);
@@ -246,18 +243,14 @@ fn transports(name: &str, gauges: &[AtomicI64], text: &mut dyn MetricSink) {
 
 fn values(name: &str, labelled: &Labelled<i64>, text: &mut dyn MetricSink) {
     text.family(name);
-    for (labels, value) in &*lock(labelled) {
+    for (labels, value) in &*labelled.lock() {
         text.sample(name, &LabelText(labels.clone()), *value as f64);
     }
 }
 
 fn histograms(name: &str, labelled: &Labelled<Histogram>, text: &mut dyn MetricSink) {
     text.family(name);
-    for (labels, histogram) in &*lock(labelled) {
+    for (labels, histogram) in &*labelled.lock() {
         text.histogram(name, &LabelText(labels.clone()), &histogram.values());
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

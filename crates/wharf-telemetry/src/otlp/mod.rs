@@ -17,9 +17,10 @@ mod worker;
 
 use std::{
     fmt,
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    sync::{Arc, OnceLock},
     time::Duration,
 };
+use wharf_model::Lock;
 
 use tokio::{sync::watch, task::JoinHandle, time::timeout};
 
@@ -64,7 +65,7 @@ struct OtlpExport {
     queue: Arc<SpanQueue>,
     metrics: Option<Metrics>,
     stop: watch::Sender<bool>,
-    worker: Mutex<Option<JoinHandle<()>>>,
+    worker: Lock<Option<JoinHandle<()>>>,
 }
 
 impl Otlp {
@@ -88,7 +89,7 @@ impl Otlp {
         Ok(settings.map(|settings| {
             let queue = Arc::new(SpanQueue::new(settings.batch.queue, settings.batch.batch));
             let metrics = settings.metrics.as_ref().map(|_| Metrics::new());
-            let (stop, worker) = (watch::Sender::new(false), Mutex::default());
+            let (stop, worker) = (watch::Sender::new(false), Lock::default());
             Otlp(Arc::new(OtlpExport { settings, queue, metrics, stop, worker }))
         }))
     }
@@ -109,7 +110,7 @@ impl Otlp {
     /// Starts the export on the current tokio runtime; once only. The resource has this service and version, unless the
     /// variables have others. Calls before the start are not recorded.
     pub fn start(&self, service: &str, version: &str) {
-        let mut worker = self.0.worker.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut worker = self.0.worker.lock();
         if worker.is_none() {
             let (mut settings, queue) = (self.0.settings.clone(), self.0.queue.clone());
             settings.describe(service, version);
@@ -121,7 +122,7 @@ impl Otlp {
 
     /// Exports what is left, for at most three seconds, and ends the export.
     pub async fn shutdown(&self) {
-        let worker = self.0.worker.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let worker = self.0.worker.lock().take();
         let Some(mut worker) = worker else { return };
         self.0.stop.send_replace(true);
         if timeout(FLUSH_TIMEOUT, &mut worker).await.is_err() {

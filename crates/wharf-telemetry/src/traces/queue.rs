@@ -3,13 +3,13 @@
 use std::{
     collections::VecDeque,
     sync::{
-        Mutex, MutexGuard, PoisonError,
+        MutexGuard,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 
 use tokio::sync::Notify;
-use wharf_model::LogThrottle;
+use wharf_model::{Lock, LogThrottle};
 
 use crate::span::FinishedSpan;
 
@@ -32,7 +32,7 @@ pub(crate) fn count_dropped(spans: usize, reason: &str) {
 
 #[derive(Debug)]
 pub(crate) struct SpanQueue {
-    spans: Mutex<VecDeque<FinishedSpan>>,
+    spans: Lock<VecDeque<FinishedSpan>>,
     capacity: usize,
     batch: usize,
     /// Spans are recorded while they are exported.
@@ -88,6 +88,6 @@ impl SpanQueue {
     }
 
     fn lock(&self) -> MutexGuard<'_, VecDeque<FinishedSpan>> {
-        self.spans.lock().unwrap_or_else(PoisonError::into_inner)
+        self.spans.lock()
     }
 }

@@ -2,9 +2,10 @@
 //! `wharf-model/src/call/call_timeouts.rs`.
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, MutexGuard},
     time::Duration,
 };
+use wharf_model::Lock;
 
 use tokio::{
     sync::Notify,
@@ -34,7 +35,7 @@ use tokio::{
 pub struct Deadline {
     limit: Option<Duration>,
     started_at: Instant,
-    pauses: Arc<Mutex<PauseTotals>>,
+    pauses: Arc<Lock<PauseTotals>>,
     resumed: Arc<Notify>,
 }
 
@@ -90,7 +91,7 @@ impl Deadline {
     }
 
     fn lock(&self) -> MutexGuard<'_, PauseTotals> {
-        self.pauses.lock().unwrap_or_else(PoisonError::into_inner)
+        self.pauses.lock()
     }
 }
 

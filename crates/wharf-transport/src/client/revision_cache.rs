@@ -4,8 +4,9 @@ use std::{
     collections::HashMap,
     fs, io,
     path::{Path, PathBuf},
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::MutexGuard,
 };
+use wharf_model::Lock;
 
 use wharf_wire::Revision;
 
@@ -29,7 +30,7 @@ const MAX_SERVERS: usize = 4096;
 /// ```
 #[derive(Debug)]
 pub struct RevisionCache {
-    revisions: Mutex<HashMap<u64, Revision>>,
+    revisions: Lock<HashMap<u64, Revision>>,
     file: Option<PathBuf>,
 }
 
@@ -37,7 +38,7 @@ impl RevisionCache {
     /// Creates a cache in memory.
     #[must_use]
     pub fn in_memory() -> Self {
-        RevisionCache { revisions: Mutex::default(), file: None }
+        RevisionCache { revisions: Lock::default(), file: None }
     }
 
     /// Creates a cache in a file, with one server per line. An unreadable file counts as empty: an
@@ -45,7 +46,7 @@ impl RevisionCache {
     #[must_use]
     pub fn in_file(path: impl Into<PathBuf>) -> Self {
         let path = path.into();
-        RevisionCache { revisions: Mutex::new(read(&path)), file: Some(path) }
+        RevisionCache { revisions: Lock::new(read(&path)), file: Some(path) }
     }
 
     /// The last revision of the server with this key.
@@ -74,7 +75,7 @@ impl RevisionCache {
     }
 
     fn revisions(&self) -> MutexGuard<'_, HashMap<u64, Revision>> {
-        self.revisions.lock().unwrap_or_else(PoisonError::into_inner)
+        self.revisions.lock()
     }
 
     /// If the file cannot be written, the next handshake needs a probe. That is not a reason to

@@ -1,19 +1,19 @@
 //! State of the connection to a server, as observers see it.
 
 use std::sync::{
-    Mutex, MutexGuard, PoisonError,
+    MutexGuard,
     atomic::{AtomicBool, Ordering},
 };
 
 use wharf_model::{
-    Error, FailureOrigin, ObservedEvent, Observers, Outcome, UpstreamChange as Change,
+    Error, FailureOrigin, Lock, ObservedEvent, Observers, Outcome, UpstreamChange as Change,
 };
 
 /// Reports each change of the connection to observers, who may be added at any time.
 #[derive(Debug, Default)]
 pub(crate) struct UpstreamState {
     is_up: AtomicBool,
-    watching: Mutex<UpstreamWatch>,
+    watching: Lock<UpstreamWatch>,
 }
 
 /// Observers, and the name of the server for them.
@@ -92,6 +92,6 @@ impl UpstreamState {
     }
 
     fn lock(&self) -> MutexGuard<'_, UpstreamWatch> {
-        self.watching.lock().unwrap_or_else(PoisonError::into_inner)
+        self.watching.lock()
     }
 }

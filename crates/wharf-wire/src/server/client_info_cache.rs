@@ -5,7 +5,7 @@ use std::{
     collections::VecDeque,
     fmt,
     hash::{BuildHasher, Hash, Hasher, RandomState},
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{Arc, Weak},
 };
 
 use serde::{
@@ -13,7 +13,7 @@ use serde::{
     de::{MapAccess, Visitor},
 };
 use serde_json::value::RawValue;
-use wharf_model::{ClientCapabilities, ClientInfo, Error, Implementation, JsonObject, Meta};
+use wharf_model::{ClientCapabilities, ClientInfo, Error, Implementation, JsonObject, Lock, Meta};
 
 use crate::{
     Revision,
@@ -33,7 +33,7 @@ const JSON_OBJECT_BYTES: usize = 640;
 /// Cache of recent client info. Entries live as long as a session uses them.
 #[derive(Debug, Default)]
 pub(crate) struct ClientInfoCache {
-    entries: Mutex<VecDeque<(u64, Weak<ClientInfo>)>>,
+    entries: Lock<VecDeque<(u64, Weak<ClientInfo>)>>,
     hasher: RandomState,
 }
 
@@ -68,7 +68,7 @@ impl ClientInfoCache {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, VecDeque<(u64, Weak<ClientInfo>)>> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+        self.entries.lock()
     }
 }
 

@@ -3,7 +3,7 @@
 use std::{
     convert::Infallible,
     net::{Ipv4Addr, SocketAddr},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
@@ -17,7 +17,7 @@ use tokio::{
     task::JoinSet,
     time::timeout,
 };
-use wharf_model::{Error, ErrorKind};
+use wharf_model::{Error, ErrorKind, Lock};
 
 use super::page::ResultPage;
 use crate::client::browser::authorization_response::{AuthorizationResponse, parse_response};
@@ -72,7 +72,7 @@ impl Loopback {
         let handler = Arc::new(CallbackHandler {
             port: self.port,
             state: state.to_owned(),
-            answered: Mutex::new(false),
+            answered: Lock::new(false),
         });
         let mut connections = JoinSet::new();
         loop {
@@ -98,17 +98,17 @@ impl Loopback {
 struct CallbackHandler {
     port: u16,
     state: String,
-    answered: Mutex<bool>,
+    answered: Lock<bool>,
 }
 
 /// Serves one connection. The redirect counts once its page has been written.
 async fn serve(handler: Arc<CallbackHandler>, stream: TcpStream) -> Option<AuthorizationResponse> {
-    let found = Arc::new(Mutex::new(None));
+    let found = Arc::new(Lock::new(None));
     let keep = found.clone();
     let service = service_fn(move |request: Request<Incoming>| {
         let (page, answer) = handler.respond(&request);
         if answer.is_some() {
-            *keep.lock().unwrap_or_else(PoisonError::into_inner) = answer;
+            *keep.lock() = answer;
         }
         async move { Ok::<Response<Full<Bytes>>, Infallible>(page.response()) }
     });
@@ -120,7 +120,7 @@ async fn serve(handler: Arc<CallbackHandler>, stream: TcpStream) -> Option<Autho
     let serving = server.keep_alive(false).serve_connection(TokioIo::new(stream), service);
     // A failed write does not matter: the redirect has been received.
     let _ = timeout(CONNECTION_TIMEOUT, serving).await;
-    found.lock().unwrap_or_else(PoisonError::into_inner).take()
+    found.lock().take()
 }
 
 impl CallbackHandler {
@@ -141,7 +141,7 @@ impl CallbackHandler {
         else {
             return (ResultPage::Unexpected, None);
         };
-        let mut answered = self.answered.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut answered = self.answered.lock();
         if std::mem::replace(&mut *answered, true) {
             return (ResultPage::Unexpected, None);
         }

@@ -8,10 +8,10 @@ pub(crate) mod owner_only_file;
 use std::{
     collections::BTreeMap,
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, MutexGuard},
 };
 
-use wharf_model::{BoxFuture, Error};
+use wharf_model::{BoxFuture, Error, Lock};
 
 use crate::client::{Login, LoginKey};
 
@@ -98,14 +98,14 @@ pub struct MemoryTokenStore(Arc<MemoryState>);
 
 #[derive(Debug, Default)]
 struct MemoryState {
-    logins: Mutex<BTreeMap<LoginKey, Login>>,
+    logins: Lock<BTreeMap<LoginKey, Login>>,
     /// Renewal locks by login.
-    locks: Mutex<BTreeMap<LoginKey, Arc<tokio::sync::Mutex<()>>>>,
+    locks: Lock<BTreeMap<LoginKey, Arc<tokio::sync::Mutex<()>>>>,
 }
 
 impl MemoryTokenStore {
     fn logins(&self) -> MutexGuard<'_, BTreeMap<LoginKey, Login>> {
-        self.0.logins.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.logins.lock()
     }
 }
 
@@ -131,7 +131,7 @@ impl TokenStore for MemoryTokenStore {
     }
 
     fn lock(&self, key: &LoginKey) -> BoxFuture<Result<StoreLock, Error>> {
-        let mut locks = self.0.locks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut locks = self.0.locks.lock();
         let lock = locks.entry(key.clone()).or_default().clone();
         Box::pin(async move { Ok(StoreLock::new(lock.lock_owned().await)) })
     }

@@ -3,11 +3,11 @@
 pub(crate) mod wait_queue;
 
 use std::sync::{
-    Arc, Mutex, MutexGuard, PoisonError,
+    Arc, MutexGuard,
     atomic::{AtomicUsize, Ordering},
 };
 
-use wharf_model::{Caller, ObservedEvent, Observers, OnCallEnd, Outbox, RequestExtensions};
+use wharf_model::{Caller, Lock, ObservedEvent, Observers, OnCallEnd, Outbox, RequestExtensions};
 
 use crate::router::caller_shares::{CallerShare, CallerShares};
 pub(crate) use crate::router::concurrency::wait_queue::QueuedPermit;
@@ -26,7 +26,7 @@ pub(crate) struct ConcurrencyLimit {
     /// Number of running calls. [`WAITING_FLAG`] is set while calls wait: then each call that ends
     /// grants its permit to the next one, and none starts without the lock.
     running: AtomicUsize,
-    wait_queue: Mutex<WaitQueue>,
+    wait_queue: Lock<WaitQueue>,
     observers: Observers,
 }
 
@@ -50,7 +50,7 @@ impl ConcurrencyLimit {
             permits: CallerShares::new(capacity.min(WAITING_FLAG - 1)),
             queue: CallerShares::new(queue.min(WAITING_FLAG - 1)),
             running: AtomicUsize::new(0),
-            wait_queue: Mutex::default(),
+            wait_queue: Lock::default(),
             observers: Observers::default(),
         }
     }
@@ -179,7 +179,7 @@ impl ConcurrencyLimit {
     }
 
     fn lock(&self) -> MutexGuard<'_, WaitQueue> {
-        self.wait_queue.lock().unwrap_or_else(PoisonError::into_inner)
+        self.wait_queue.lock()
     }
 }
 

@@ -8,10 +8,10 @@ pub(crate) mod slots;
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     mem,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak, atomic::Ordering},
+    sync::{Arc, MutexGuard, OnceLock, Weak, atomic::Ordering},
 };
 
-use wharf_model::{Bus, Caller, Observers, RecordStore, Sharing, TaskChange, Timer};
+use wharf_model::{Bus, Caller, Lock, Observers, RecordStore, Sharing, TaskChange, Timer};
 use wharf_store::{MemoryBus, MemoryRecords};
 
 pub(crate) use crate::tasks::scheduler::slots::{RegisteredRun, RunSlot, TaskWatch, WaitSlot};
@@ -63,7 +63,7 @@ pub(crate) struct TaskScheduler {
     lifecycle: Arc<LifecycleFlags>,
     /// Wakes the loop.
     wake_signal: WakeSignal,
-    state: Mutex<SchedulerState>,
+    state: Lock<SchedulerState>,
 }
 
 #[derive(Default)]
@@ -106,7 +106,7 @@ impl TaskScheduler {
             node: OnceLock::new(),
             lifecycle,
             wake_signal: WakeSignal::default(),
-            state: Mutex::default(),
+            state: Lock::default(),
         })
     }
 
@@ -268,6 +268,6 @@ impl TaskScheduler {
     }
 
     fn lock(&self) -> MutexGuard<'_, SchedulerState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }

@@ -10,7 +10,7 @@ use crate::client::http::{
     call::send_request,
     connection::HttpConnection,
     session::{OutgoingMessage, SendError, closed},
-    transport::{HttpTransportState, lock},
+    transport::HttpTransportState,
 };
 use crate::client::pending::PendingKind;
 
@@ -72,7 +72,7 @@ impl HttpTransportState {
 
     async fn set_level(self: &Arc<Self>, level: LogLevel) -> Result<(), Error> {
         let connection = self.connection().await?;
-        *lock(&self.level) = Some(level);
+        *self.level.lock() = Some(level);
         match self.send_level(&connection, level).await {
             Ok(()) => Ok(()),
             Err(SendError::Gone(error)) => {

@@ -13,7 +13,7 @@ use crate::client::http::{
     connection::HttpConnection,
     handshake::open,
     session::{OutgoingMessage, SendError},
-    transport::{HttpTransportState, lock},
+    transport::HttpTransportState,
 };
 use crate::client::{closed_error, opening_failed, pending::PendingKind};
 
@@ -71,9 +71,9 @@ impl HttpTransportState {
             () = self.closing.stopped() => Err(closed_error()),
             opened = opening => opened,
         }?;
-        *lock(&self.current_connection) = Some(connection.clone());
+        *self.current_connection.lock() = Some(connection.clone());
         self.pending.upstream.up();
-        let level = *lock(&self.level);
+        let level = *self.level.lock();
         if let Some(level) = level {
             // If this fails, only log messages are missing.
             let _ = timeout(self.http.options.handshake, self.send_level(&connection, level)).await;
@@ -82,7 +82,7 @@ impl HttpTransportState {
     }
 
     pub(super) fn current(&self) -> Option<Arc<HttpConnection>> {
-        lock(&self.current_connection).clone().filter(|connection| !connection.session.is_gone())
+        self.current_connection.lock().clone().filter(|connection| !connection.session.is_gone())
     }
 
     /// Sends a request and waits for its reply. If the server has lost the session, opens a new one

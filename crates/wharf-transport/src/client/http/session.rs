@@ -1,9 +1,6 @@
 //! Posts the messages of one HTTP session (`Mcp-Session-Id`), and dispatches those it receives.
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method as Verb};
@@ -12,7 +9,7 @@ use tokio::{
     sync::Semaphore,
     time::{sleep, timeout},
 };
-use wharf_model::{Error, ErrorKind, FailureOrigin, Outbox, TimeoutKind};
+use wharf_model::{Error, ErrorKind, FailureOrigin, Lock, Outbox, TimeoutKind};
 use wharf_wire::{CallId, ClientCodec, sse::ServerEvent};
 
 use crate::client::http::{
@@ -91,7 +88,7 @@ pub(super) struct HttpSession {
     pub(super) to: ServerUrl,
     /// Headers of every request: the session id.
     pub(super) session_headers: HeaderMap,
-    gone: Mutex<bool>,
+    gone: Lock<bool>,
     answer_permits: Arc<Semaphore>,
     runtime: Handle,
 }
@@ -111,7 +108,7 @@ impl HttpSession {
             codec,
             to,
             session_headers,
-            gone: Mutex::new(false),
+            gone: Lock::new(false),
             answer_permits: Arc::new(Semaphore::new(MAX_CONCURRENT_ANSWERS)),
             runtime: Handle::current(),
         }
@@ -128,14 +125,14 @@ impl HttpSession {
 
     /// Returns whether the session has ended, on either side.
     pub(super) fn is_gone(&self) -> bool {
-        *self.gone.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.gone.lock()
     }
 
     /// Ends the session. Unless the server is stateless, all requests in flight fail.
     pub(super) fn end(&self, error: &Error) {
         // Held until all requests have failed, so that requests of the next session are not
         // affected.
-        let mut gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut gone = self.gone.lock();
         if !std::mem::replace(&mut *gone, true) && self.codec.has_sessions() {
             self.pending.fail_all(&closed_by(error));
         }

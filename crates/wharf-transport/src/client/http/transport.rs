@@ -1,6 +1,6 @@
 //! HTTP client transport: its state, subscriptions and closing.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use bytestring::ByteString;
 use serde_json::value::RawValue;
@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use wharf_client::{ClientTransport, ControlRequest, NotificationListener, ServerInfo};
 use wharf_connect::SingleFlight;
 use wharf_model::{
-    BoxFuture, Error, LogLevel, Method, Observers, Outbox, Outcome, Request, Service,
+    BoxFuture, Error, Lock, LogLevel, Method, Observers, Outbox, Outcome, Request, Service,
 };
 use wharf_wire::ClientCodec;
 
@@ -37,14 +37,14 @@ pub(super) struct HttpTransportState {
     pub(super) pending: Arc<PendingRequests>,
     /// Key of the server in the revision cache.
     pub(super) key: String,
-    pub(super) current_connection: Mutex<Option<Arc<HttpConnection>>>,
+    pub(super) current_connection: Lock<Option<Arc<HttpConnection>>>,
     /// Concurrent callers share one handshake and its error.
     pub(super) opening: SingleFlight<Error>,
     pub(super) subscribing: tokio::sync::Mutex<()>,
     /// Reconnect backoff of subscriptions.
-    pub(super) listen_backoff: Mutex<ReconnectBackoff>,
+    pub(super) listen_backoff: Lock<ReconnectBackoff>,
     /// Requested log level: set again in every new session.
-    pub(super) level: Mutex<Option<LogLevel>>,
+    pub(super) level: Lock<Option<LogLevel>>,
     pub(super) closing: Shutdown,
 }
 
@@ -55,11 +55,11 @@ impl HttpTransport {
             http: Arc::new(http),
             pending,
             key: key.to_owned(),
-            current_connection: Mutex::default(),
+            current_connection: Lock::default(),
             opening: SingleFlight::default(),
             subscribing: tokio::sync::Mutex::default(),
-            listen_backoff: Mutex::default(),
-            level: Mutex::default(),
+            listen_backoff: Lock::default(),
+            level: Lock::default(),
             closing: Shutdown::new(),
         });
         // Not spawned: no other call waits for it yet, and dropping the future aborts it.
@@ -106,7 +106,7 @@ impl HttpTransportState {
             Err(SendError::Failed(error)) => error,
         };
         if method == Method::Listen.name() {
-            lock(&self.listen_backoff).record_end(began.elapsed());
+            self.listen_backoff.lock().record_end(began.elapsed());
         }
         Err(error)
     }
@@ -115,17 +115,13 @@ impl HttpTransportState {
         self.closing.stop();
         // Waits for a handshake in progress, to close its connection as well.
         self.opening.idle().await;
-        let connection = lock(&self.current_connection).take();
+        let connection = self.current_connection.lock().take();
         if let Some(connection) = connection {
             connection.end(&closed_error()).await;
         }
         self.pending.upstream.close();
         self.pending.fail_all(&closed_error());
     }
-}
-
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Subscriptions over this transport.
@@ -143,7 +139,7 @@ impl SubscriptionTransport for HttpSubscriptions {
     fn connected(&self) -> BoxFuture<Result<ClientCodec, Error>> {
         let state = self.0.clone();
         Box::pin(async move {
-            let next_attempt = lock(&state.listen_backoff).next_attempt();
+            let next_attempt = state.listen_backoff.lock().next_attempt();
             match next_attempt {
                 RetryTiming::Now => {}
                 RetryTiming::At(time) => sleep_until(time).await,

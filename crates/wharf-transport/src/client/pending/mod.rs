@@ -5,7 +5,7 @@ pub(crate) mod dispatch;
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        Arc, MutexGuard, Weak,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
@@ -13,7 +13,9 @@ use std::{
 use bytestring::ByteString;
 use tokio::sync::oneshot;
 use wharf_client::{NotificationListener, ServerInfo};
-use wharf_model::{Error, ErrorKind, FailureOrigin, Notification, Outbox, SubscriptionFilter};
+use wharf_model::{
+    Error, ErrorKind, FailureOrigin, Lock, Notification, Outbox, SubscriptionFilter,
+};
 use wharf_wire::{CallId, ClientCodec};
 
 use crate::client::ClientTransportOptions;
@@ -30,7 +32,7 @@ const FIRST_ID: u64 = 16;
 pub(crate) struct PendingRequests {
     options: ClientTransportOptions,
     next: AtomicU64,
-    state: Mutex<PendingState>,
+    state: Lock<PendingState>,
     /// Connection of the transport, as observers see it.
     pub(crate) upstream: UpstreamState,
 }
@@ -72,7 +74,7 @@ pub(crate) enum PendingKind {
 
 impl PendingRequests {
     pub(crate) fn new(options: ClientTransportOptions) -> Arc<PendingRequests> {
-        let (next, state) = (AtomicU64::new(FIRST_ID), Mutex::default());
+        let (next, state) = (AtomicU64::new(FIRST_ID), Lock::default());
         Arc::new(PendingRequests { options, next, state, upstream: UpstreamState::default() })
     }
 
@@ -235,7 +237,7 @@ impl PendingRequests {
     }
 
     fn lock(&self) -> MutexGuard<'_, PendingState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

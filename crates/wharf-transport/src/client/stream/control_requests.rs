@@ -7,10 +7,7 @@ use wharf_model::Error;
 
 use crate::client::{
     pending::PendingKind,
-    stream::{
-        connector::Connector,
-        transport::{StreamTransportState, lock},
-    },
+    stream::{connector::Connector, transport::StreamTransportState},
 };
 
 impl<D: Connector> StreamTransportState<D> {
@@ -24,7 +21,7 @@ impl<D: Connector> StreamTransportState<D> {
                 true
             }
             ControlRequest::LogLevel(level) => {
-                *lock(&self.level) = Some(level);
+                *self.level.lock() = Some(level);
                 codec.set_log_level(level, &id, &mut message)
             }
             ControlRequest::RootsChanged => {

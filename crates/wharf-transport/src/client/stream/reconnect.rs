@@ -9,11 +9,7 @@ use crate::client::{closed_error, opening_failed};
 use crate::client::{
     handshake::{HandshakeResult, open},
     reconnect_backoff::RetryTiming,
-    stream::{
-        connection::StreamConnection,
-        connector::Connector,
-        transport::{StreamTransportState, lock},
-    },
+    stream::{connection::StreamConnection, connector::Connector, transport::StreamTransportState},
 };
 
 impl<D: Connector> StreamTransportState<D> {
@@ -31,12 +27,12 @@ impl<D: Connector> StreamTransportState<D> {
     }
 
     pub(super) fn live(&self) -> Option<StreamConnection> {
-        lock(&self.current).clone().filter(|connection| !connection.is_dead())
+        self.current.lock().clone().filter(|connection| !connection.is_dead())
     }
 
     /// Opens a connection, after everything on the last one has failed.
     async fn reopen(self: &Arc<Self>) -> Result<StreamConnection, Error> {
-        let last = lock(&self.current).take();
+        let last = self.current.lock().take();
         if let Some(last) = last {
             last.pending_failed().await;
             if self.connector.is_process() {
@@ -52,7 +48,7 @@ impl<D: Connector> StreamTransportState<D> {
 
     /// Opens a connection when the backoff permits it.
     async fn open_when_due(&self) -> Result<HandshakeResult<D>, Error> {
-        let next_attempt = lock(&self.backoff).next_attempt();
+        let next_attempt = self.backoff.lock().next_attempt();
         match next_attempt {
             RetryTiming::Now => {}
             RetryTiming::At(time) => sleep_until(time).await,
@@ -67,7 +63,7 @@ impl<D: Connector> StreamTransportState<D> {
         }
         let opened = open(&self.connector, &self.pending).await;
         if opened.is_err() {
-            lock(&self.backoff).record_end(Duration::ZERO);
+            self.backoff.lock().record_end(Duration::ZERO);
         }
         opened
     }
@@ -78,13 +74,13 @@ impl<D: Connector> StreamTransportState<D> {
         let (pending, state) = (self.pending.clone(), Arc::downgrade(self));
         let on_end = move |lived| {
             if let Some(state) = state.upgrade() {
-                lock(&state.backoff).record_end(lived);
+                state.backoff.lock().record_end(lived);
             }
         };
         let connection =
             StreamConnection::start(pending, self.connector.name(), parts, codec, on_end);
         self.repeat_level(&connection);
-        *lock(&self.current) = Some(connection.clone());
+        *self.current.lock() = Some(connection.clone());
         if !connection.is_dead() {
             self.pending.upstream.up();
         }
@@ -97,7 +93,7 @@ impl<D: Connector> StreamTransportState<D> {
 
     /// Sets the log level on a new connection.
     fn repeat_level(&self, connection: &StreamConnection) {
-        let Some(level) = *lock(&self.level) else { return };
+        let Some(level) = *self.level.lock() else { return };
         let mut message = Vec::new();
         if connection.codec().set_log_level(level, &self.pending.next_id(), &mut message) {
             connection.send_soon(message);

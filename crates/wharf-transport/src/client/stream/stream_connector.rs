@@ -1,15 +1,9 @@
 //! [`StreamConnector`]: byte streams that the application opens itself.
 
-use std::{
-    fmt,
-    future::Future,
-    io,
-    pin::Pin,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{fmt, future::Future, io, pin::Pin, sync::Arc};
 
 use tokio::io::{AsyncRead, AsyncWrite};
-use wharf_model::{BoxFuture, Error, ErrorKind, FailureOrigin};
+use wharf_model::{BoxFuture, Error, ErrorKind, FailureOrigin, Lock};
 
 use super::{
     connector::{ConnectionParts, Connector},
@@ -53,7 +47,7 @@ enum StreamSource {
     /// Opens a pair of streams for each connection.
     Function(Box<OpenFn>),
     /// One pair of streams; `None` after the first connection.
-    Pair(Mutex<Option<(Reader, Writer)>>),
+    Pair(Lock<Option<(Reader, Writer)>>),
 }
 
 impl StreamConnector {
@@ -96,7 +90,7 @@ where
     W: AsyncWrite + Send + 'static,
 {
     fn from(pair: (R, W)) -> Self {
-        let source = Arc::new(StreamSource::Pair(Mutex::new(Some(boxed(pair)))));
+        let source = Arc::new(StreamSource::Pair(Lock::new(Some(boxed(pair)))));
         StreamConnector { source, name: None }
     }
 }
@@ -118,7 +112,7 @@ impl Connector for StreamConnector {
         let (reader, writer) = match &*self.source {
             StreamSource::Function(open) => connect_within_timeout(self, options, open()).await?,
             StreamSource::Pair(pair) => {
-                let pair = pair.lock().unwrap_or_else(PoisonError::into_inner).take();
+                let pair = pair.lock().take();
                 pair.ok_or_else(used_pair)?
             }
         };

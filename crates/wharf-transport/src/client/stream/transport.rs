@@ -1,13 +1,13 @@
 //! Client transport over stream connections: its state, subscriptions and closing.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use bytestring::ByteString;
 use serde_json::value::RawValue;
 use wharf_client::{ClientTransport, ControlRequest, NotificationListener, ServerInfo};
 use wharf_connect::SingleFlight;
 use wharf_model::{
-    BoxFuture, Error, LogLevel, Method, Observers, Outbox, Outcome, Request, Service,
+    BoxFuture, Error, Lock, LogLevel, Method, Observers, Outbox, Outcome, Request, Service,
 };
 use wharf_wire::ClientCodec;
 
@@ -29,12 +29,12 @@ pub(in crate::client) async fn connect<D: Connector>(
     let state = Arc::new(StreamTransportState {
         connector,
         pending: PendingRequests::new(options),
-        current: Mutex::default(),
+        current: Lock::default(),
         opening: SingleFlight::default(),
-        backoff: Mutex::default(),
+        backoff: Lock::default(),
         closed: Shutdown::new(),
         subscribing: tokio::sync::Mutex::default(),
-        level: Mutex::default(),
+        level: Lock::default(),
     });
     let transport = StreamTransport(Arc::new(TransportHandle(state)));
     transport.0.0.connection().await?;
@@ -58,28 +58,28 @@ impl<D: Connector> Drop for TransportHandle<D> {
 pub(super) struct StreamTransportState<D: Connector> {
     pub(super) connector: D,
     pub(super) pending: Arc<PendingRequests>,
-    pub(super) current: Mutex<Option<StreamConnection>>,
+    pub(super) current: Lock<Option<StreamConnection>>,
     /// Concurrent callers share one attempt to connect and its error.
     pub(super) opening: SingleFlight<Error>,
-    pub(super) backoff: Mutex<ReconnectBackoff>,
+    pub(super) backoff: Lock<ReconnectBackoff>,
     pub(super) closed: Shutdown,
     pub(super) subscribing: tokio::sync::Mutex<()>,
     /// Requested log level: set again on every new connection.
-    pub(super) level: Mutex<Option<LogLevel>>,
+    pub(super) level: Lock<Option<LogLevel>>,
 }
 
 impl<D: Connector> StreamTransportState<D> {
     /// Starts closing, without waiting.
     fn begin_close(&self) {
         self.closed.stop();
-        if let Some(connection) = &*lock(&self.current) {
+        if let Some(connection) = &*self.current.lock() {
             connection.close();
         }
     }
 
     async fn close(&self) {
         self.begin_close();
-        let last = lock(&self.current).take();
+        let last = self.current.lock().take();
         if let Some(last) = last {
             last.ended().await;
         }
@@ -170,8 +170,4 @@ impl<D: Connector> SubscriptionTransport for TransportHandle<D> {
     fn can_reconnect(&self) -> bool {
         self.0.connector.can_reconnect()
     }
-}
-
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

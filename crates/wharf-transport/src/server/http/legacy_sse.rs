@@ -6,7 +6,7 @@ use std::{
     future::Future,
     io,
     pin::{Pin, pin},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, MutexGuard},
     task::{Context, Poll, ready},
 };
 
@@ -17,7 +17,7 @@ use tokio::{
     sync::mpsc,
     time::timeout,
 };
-use wharf_model::{Caller, Principal, RefusalReason, RequestExtensions};
+use wharf_model::{Caller, Lock, Principal, RefusalReason, RequestExtensions};
 use wharf_wire::{Line, Lines, sse};
 
 use crate::{
@@ -54,7 +54,7 @@ pub(crate) struct LegacySse {
     tasks: Arc<TaskSet>,
     shutdown: Shutdown,
     budget: Arc<MessageBudget>,
-    clients: Mutex<SseClients>,
+    clients: Lock<SseClients>,
 }
 
 struct SseClients {
@@ -80,7 +80,7 @@ impl LegacySse {
         budget: Arc<MessageBudget>,
     ) -> Arc<Self> {
         let slots = SlotTable::new(limits.sessions);
-        let clients = Mutex::new(SseClients { by_id: HashMap::default(), slots, count: 0 });
+        let clients = Lock::new(SseClients { by_id: HashMap::default(), slots, count: 0 });
         Arc::new(LegacySse { context, limits, tasks, shutdown, budget, clients })
     }
 
@@ -176,7 +176,7 @@ impl LegacySse {
     }
 
     fn lock(&self) -> MutexGuard<'_, SseClients> {
-        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
+        self.clients.lock()
     }
 }
 

@@ -3,10 +3,11 @@
 use std::{
     mem,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, MutexGuard,
         atomic::{AtomicUsize, Ordering},
     },
 };
+use wharf_model::Lock;
 
 use crate::server::{jsonl::call::ConnectionState, limits::message_memory::MessageCharge};
 
@@ -14,7 +15,7 @@ use crate::server::{jsonl::call::ConnectionState, limits::message_memory::Messag
 /// cancelled, or that has no reply, therefore does not delay the others.
 pub(crate) struct BatchReplies {
     shared: Arc<ConnectionState>,
-    replies: Mutex<Vec<u8>>,
+    replies: Lock<Vec<u8>>,
     held: AtomicUsize,
     /// Memory of a large message: any of its calls keeps all of it.
     _charge: Option<MessageCharge>,
@@ -22,7 +23,7 @@ pub(crate) struct BatchReplies {
 
 impl BatchReplies {
     pub(crate) fn new(shared: Arc<ConnectionState>, charge: Option<MessageCharge>) -> Arc<Self> {
-        let (replies, held) = (Mutex::new(vec![b'[']), AtomicUsize::new(0));
+        let (replies, held) = (Lock::new(vec![b'[']), AtomicUsize::new(0));
         Arc::new(BatchReplies { shared, replies, held, _charge: charge })
     }
 
@@ -56,7 +57,7 @@ impl BatchReplies {
     /// Sends the replies, once.
     fn finish(&mut self) {
         self.shared.in_flight.release(mem::take(self.held.get_mut()));
-        let replies = self.replies.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let replies = self.replies.get_mut();
         let mut replies = mem::take(replies);
         // A batch without replies has no response.
         if replies.len() > 1 {
@@ -66,7 +67,7 @@ impl BatchReplies {
     }
 
     fn replies(&self) -> MutexGuard<'_, Vec<u8>> {
-        self.replies.lock().unwrap_or_else(PoisonError::into_inner)
+        self.replies.lock()
     }
 }
 

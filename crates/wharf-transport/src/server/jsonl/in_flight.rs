@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     pin::pin,
     sync::{
-        Mutex, MutexGuard, PoisonError,
+        MutexGuard,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
@@ -12,7 +12,7 @@ use std::{
 
 use foldhash::fast::RandomState;
 use tokio::{sync::Notify, task::AbortHandle};
-use wharf_model::{ClientRequestId, Error, ErrorKind, ResponseSender};
+use wharf_model::{ClientRequestId, Error, ErrorKind, Lock, ResponseSender};
 use wharf_wire::{CallId, Codec};
 
 use crate::LineLimits;
@@ -26,7 +26,7 @@ const REQUEST_NUMBER_MASK: u64 = (1 << 20) - 1;
 /// Calls in flight on one connection, and their open server-to-client requests.
 #[derive(Debug, Default)]
 pub(crate) struct InFlight {
-    table: Mutex<CallTable>,
+    table: Lock<CallTable>,
     /// Number of calls in the table, so that an idle connection never takes the lock.
     total: AtomicUsize,
     /// Number of calls that have an id.
@@ -73,7 +73,7 @@ impl InFlight {
     #[cfg(feature = "http")]
     pub(crate) fn with_first_request(first_request: u64) -> Self {
         InFlight {
-            table: Mutex::new(CallTable { first_request, ..CallTable::default() }),
+            table: Lock::new(CallTable { first_request, ..CallTable::default() }),
             ..InFlight::default()
         }
     }
@@ -328,7 +328,7 @@ impl InFlight {
     }
 
     fn lock(&self) -> MutexGuard<'_, CallTable> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+        self.table.lock()
     }
 }
 

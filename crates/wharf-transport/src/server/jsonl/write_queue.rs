@@ -4,7 +4,7 @@ use std::{
     mem,
     pin::pin,
     sync::{
-        Mutex, MutexGuard, PoisonError,
+        MutexGuard,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -13,7 +13,7 @@ use tokio::{
     sync::Notify,
     task::{coop::consume_budget, yield_now},
 };
-use wharf_model::Notification;
+use wharf_model::{Lock, Notification};
 
 use crate::Shutdown;
 
@@ -44,7 +44,7 @@ pub(crate) async fn yield_after(length: usize) {
 /// Bounded queue of bytes with back-pressure: senders wait until the client reads.
 #[derive(Debug)]
 pub(crate) struct WriteQueue {
-    queue: Mutex<QueueState>,
+    queue: Lock<QueueState>,
     /// True if anything is queued, so that an idle connection never takes the lock.
     has_queued: AtomicBool,
     /// Number of queued bytes from which senders wait.
@@ -68,7 +68,7 @@ impl WriteQueue {
     /// Creates a queue of `limit` bytes, including those that are being written.
     pub(crate) fn new(limit: usize) -> Self {
         WriteQueue {
-            queue: Mutex::default(),
+            queue: Lock::default(),
             has_queued: AtomicBool::new(false),
             limit,
             ready: Notify::new(),
@@ -215,7 +215,7 @@ impl WriteQueue {
     }
 
     fn lock(&self) -> MutexGuard<'_, QueueState> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queue.lock()
     }
 }
 

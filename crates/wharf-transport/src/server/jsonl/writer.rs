@@ -2,8 +2,9 @@
 
 use std::{
     io, mem,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, MutexGuard},
 };
+use wharf_model::Lock;
 
 use tokio::{
     io::{AsyncWrite, AsyncWriteExt},
@@ -77,7 +78,7 @@ pub(crate) async fn write_queued(
 /// The writer of a connection, shared by taking it and putting it back.
 #[derive(Debug)]
 pub(crate) struct SharedWriter<W> {
-    slot: Mutex<WriterSlot<W>>,
+    slot: Lock<WriterSlot<W>>,
     returned: Notify,
 }
 
@@ -90,7 +91,7 @@ struct WriterSlot<W> {
 
 impl<W> SharedWriter<W> {
     pub(crate) fn new(writer: W) -> Self {
-        let slot = Mutex::new(WriterSlot { writer: Some(writer), is_awaited: false });
+        let slot = Lock::new(WriterSlot { writer: Some(writer), is_awaited: false });
         SharedWriter { slot, returned: Notify::new() }
     }
 
@@ -123,6 +124,6 @@ impl<W> SharedWriter<W> {
     }
 
     fn slot(&self) -> MutexGuard<'_, WriterSlot<W>> {
-        self.slot.lock().unwrap_or_else(PoisonError::into_inner)
+        self.slot.lock()
     }
 }

@@ -1,12 +1,12 @@
 //! Connection slots of a listening socket, shared fairly between callers.
 
 use std::sync::{
-    Arc, Mutex, MutexGuard, PoisonError, Weak,
+    Arc, MutexGuard, Weak,
     atomic::{AtomicBool, Ordering},
 };
 
 use tokio::{task::AbortHandle, time::Instant};
-use wharf_model::{Caller, LogThrottle};
+use wharf_model::{Caller, Lock, LogThrottle};
 
 use crate::server::{
     jsonl::call::ConnectionState,
@@ -16,7 +16,7 @@ use crate::server::{
 /// Connection slots of one listening socket.
 #[derive(Debug)]
 pub(crate) struct ConnectionSlots {
-    table: Mutex<SlotTable<Arc<ConnectionSlot>>>,
+    table: Lock<SlotTable<Arc<ConnectionSlot>>>,
     started: Instant,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct ConnectionSlot {
     /// True if the client did not end the head of a request in time.
     #[cfg(feature = "http")]
     slow_head: AtomicBool,
-    state: Mutex<SlotState>,
+    state: Lock<SlotState>,
 }
 
 #[derive(Debug, Default)]
@@ -63,7 +63,7 @@ pub(crate) enum ConnectionActivity {
 impl ConnectionSlots {
     pub(crate) fn new(most: usize) -> Arc<Self> {
         Arc::new(ConnectionSlots {
-            table: Mutex::new(SlotTable::new(most)),
+            table: Lock::new(SlotTable::new(most)),
             started: Instant::now(),
         })
     }
@@ -92,7 +92,7 @@ impl ConnectionSlots {
             stalled: AtomicBool::new(false),
             #[cfg(feature = "http")]
             slow_head: AtomicBool::new(false),
-            state: Mutex::default(),
+            state: Lock::default(),
         });
         table.add(&slot.caller, 1, now, slot.clone());
         Some(SlotGuard(slot))
@@ -133,7 +133,7 @@ impl ConnectionSlots {
     }
 
     fn lock(&self) -> MutexGuard<'_, SlotTable<Arc<ConnectionSlot>>> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+        self.table.lock()
     }
 }
 
@@ -211,7 +211,7 @@ impl ConnectionSlot {
     }
 
     fn lock(&self) -> MutexGuard<'_, SlotState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

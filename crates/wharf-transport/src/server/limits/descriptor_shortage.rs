@@ -2,13 +2,10 @@
 
 #[cfg(feature = "http")]
 use std::time::Duration;
-use std::{
-    io,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{io, sync::Arc};
 
 use tokio::time::Instant;
-use wharf_model::LogThrottle;
+use wharf_model::{Lock, LogThrottle};
 
 /// Period after the last failure in which the shortage counts as recent.
 #[cfg(feature = "http")]
@@ -22,13 +19,13 @@ pub(crate) struct DescriptorShortage(Arc<ShortageState>);
 #[derive(Debug)]
 struct ShortageState {
     /// Time of the last failure for lack of file descriptors or memory.
-    failed: Mutex<Option<Instant>>,
+    failed: Lock<Option<Instant>>,
     log: LogThrottle,
 }
 
 impl Default for ShortageState {
     fn default() -> Self {
-        ShortageState { failed: Mutex::default(), log: LogThrottle::every_seconds(60) }
+        ShortageState { failed: Lock::default(), log: LogThrottle::every_seconds(60) }
     }
 }
 
@@ -47,7 +44,7 @@ impl DescriptorShortage {
         }
         let is_shortage = is_shortage(error);
         if is_shortage {
-            *self.0.failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+            *self.0.failed.lock() = Some(Instant::now());
         }
         if self.0.log.is_due() {
             match is_shortage {
@@ -65,7 +62,7 @@ impl DescriptorShortage {
     /// True if there was a shortage recently.
     #[cfg(feature = "http")]
     pub(crate) fn is_recent(&self) -> bool {
-        let failed = *self.0.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        let failed = *self.0.failed.lock();
         failed.is_some_and(|failed| failed.elapsed() < RECENT_FAILURE_PERIOD)
     }
 }

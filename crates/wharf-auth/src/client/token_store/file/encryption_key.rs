@@ -1,7 +1,5 @@
 //! Encryption of the token file: its key, from the keychain.
 
-use std::sync::PoisonError;
-
 use ring::rand::{SecureRandom as _, SystemRandom};
 use serde_json::Value;
 
@@ -64,11 +62,11 @@ impl FileTokenStore {
     }
 
     fn cached_key(&self) -> Option<EncryptionKey> {
-        self.key.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.key.lock().clone()
     }
 
     pub(super) fn cache_key(&self, key: Option<EncryptionKey>) {
-        *self.key.lock().unwrap_or_else(PoisonError::into_inner) = key;
+        *self.key.lock() = key;
     }
 
     fn missing_key(&self) -> TokenFileError {

@@ -8,12 +8,12 @@ pub(crate) mod tests;
 use std::{
     env, fmt,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex},
+    sync::Arc,
     time::Duration,
 };
 
 use serde_json::Value;
-use wharf_model::{BoxFuture, Error, ErrorKind};
+use wharf_model::{BoxFuture, Error, ErrorKind, Lock};
 
 use crate::client::token_store::file_format::{FileEntry, TokenFile};
 use crate::client::token_store::keychain::EncryptionKey;
@@ -43,7 +43,7 @@ pub struct FileTokenStore {
     keychain: Option<Keychain>,
     /// Last key from the keychain. It is used for decryption first, and for encryption only if it decrypts
     /// the file.
-    key: Arc<Mutex<Option<EncryptionKey>>>,
+    key: Arc<Lock<Option<EncryptionKey>>>,
 }
 
 impl FileTokenStore {

@@ -6,13 +6,13 @@ pub(crate) mod handler_api;
 use std::{
     collections::BTreeMap,
     mem,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, MutexGuard},
     task::{Context, Poll, Waker},
     time::{Duration, Instant},
 };
 
 use serde_json::value::RawValue;
-use wharf_model::{Error, TaskChange, Timer};
+use wharf_model::{Error, Lock, TaskChange, Timer};
 
 use crate::{
     context::progress,
@@ -41,7 +41,7 @@ pub(crate) struct TaskRun {
     task_store: Arc<TaskStore>,
     pub(in crate::tasks::run) options: Arc<TaskOptions>,
     pub(in crate::tasks::run) timer: Arc<dyn Timer>,
-    state: Mutex<RunState>,
+    state: Lock<RunState>,
 }
 
 pub(in crate::tasks::run) struct RunState {
@@ -108,7 +108,7 @@ impl TaskRun {
             task_store,
             options,
             timer,
-            state: Mutex::new(RunState { known: Some(record), ..state }),
+            state: Lock::new(RunState { known: Some(record), ..state }),
         };
         Arc::new(task_run)
     }
@@ -265,6 +265,6 @@ impl TaskRun {
     }
 
     pub(in crate::tasks::run) fn lock(&self) -> MutexGuard<'_, RunState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }

@@ -1,9 +1,7 @@
 //! Reads a child's stderr, and keeps its last lines.
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
+use wharf_model::Lock;
 
 use bytes::BufMut;
 use tokio::{
@@ -24,7 +22,7 @@ const TAIL_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// The last lines of a child's stderr.
 pub(super) struct StderrTail {
-    tail: Arc<Mutex<String>>,
+    tail: Arc<Lock<String>>,
     reading: JoinHandle<()>,
 }
 
@@ -34,7 +32,7 @@ impl StderrTail {
         stderr: impl AsyncRead + Send + Unpin + 'static,
         trace: Option<Trace>,
     ) -> StderrTail {
-        let tail = Arc::new(Mutex::new(String::new()));
+        let tail = Arc::new(Lock::new(String::new()));
         let reading = tokio::spawn(read(stderr, trace, tail.clone()));
         StderrTail { tail, reading }
     }
@@ -44,7 +42,7 @@ impl StderrTail {
         if !self.reading.is_finished() {
             let _ = timeout(TAIL_TIMEOUT, &mut self.reading).await;
         }
-        self.tail.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.tail.lock().clone()
     }
 }
 
@@ -54,7 +52,7 @@ impl Drop for StderrTail {
     }
 }
 
-async fn read(mut stderr: impl AsyncRead + Unpin, trace: Option<Trace>, tail: Arc<Mutex<String>>) {
+async fn read(mut stderr: impl AsyncRead + Unpin, trace: Option<Trace>, tail: Arc<Lock<String>>) {
     let mut lines = Lines::new(MAX_TAIL_BYTES);
     loop {
         let buffer = lines.buffer();
@@ -69,7 +67,7 @@ async fn read(mut stderr: impl AsyncRead + Unpin, trace: Option<Trace>, tail: Ar
             if let Some(trace) = &trace {
                 trace(TraceEvent::Note(&format!("stderr: {text}")));
             }
-            keep(&mut tail.lock().unwrap_or_else(PoisonError::into_inner), &text);
+            keep(&mut tail.lock(), &text);
         }
         if ended {
             return;

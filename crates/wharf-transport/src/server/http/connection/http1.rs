@@ -4,7 +4,7 @@
 use std::{
     future::{pending, ready},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, MutexGuard,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -16,7 +16,7 @@ use tokio::{
     io::{AsyncRead, AsyncWrite},
     time::Instant,
 };
-use wharf_model::{NetworkProtocolVersion, RequestExtensions};
+use wharf_model::{Lock, NetworkProtocolVersion, RequestExtensions};
 
 use crate::server::http::{
     HttpLimits,
@@ -40,7 +40,7 @@ pub(crate) struct Http1State(Arc<Http1Shared>);
 
 #[derive(Debug, Default)]
 struct Http1Shared {
-    phase: Mutex<Http1Phase>,
+    phase: Lock<Http1Phase>,
     /// True once the request line has been read.
     past_line: AtomicBool,
     /// True if the target in that line has a fragment.
@@ -103,7 +103,7 @@ impl Http1State {
     }
 
     fn lock(&self) -> MutexGuard<'_, Http1Phase> {
-        self.0.phase.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.phase.lock()
     }
 }
 

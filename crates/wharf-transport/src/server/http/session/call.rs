@@ -3,13 +3,13 @@
 use std::{
     future::poll_fn,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, MutexGuard,
         atomic::{AtomicUsize, Ordering},
     },
     task::{Context, Poll, Waker},
 };
 
-use wharf_model::{Outcome, Request, RequestExtensions};
+use wharf_model::{Lock, Outcome, Request, RequestExtensions};
 use wharf_wire::Codec;
 
 use crate::server::http::session::{
@@ -236,7 +236,7 @@ pub(crate) struct ReplyCollector {
     session: Arc<Session>,
     pub(crate) log: Arc<EventLog>,
     batch: bool,
-    replies: Mutex<CollectedReplies>,
+    replies: Lock<CollectedReplies>,
     held: AtomicUsize,
 }
 
@@ -254,7 +254,7 @@ impl ReplyCollector {
         let session = guard.session().clone();
         let log = session.open_stream();
         let stream_reader = StreamReader::attach(guard.clone(), log.clone());
-        let (replies, held) = (Mutex::default(), AtomicUsize::new(0));
+        let (replies, held) = (Lock::default(), AtomicUsize::new(0));
         (Arc::new(ReplyCollector { session, log, batch, replies, held }), stream_reader)
     }
 
@@ -300,7 +300,7 @@ impl ReplyCollector {
 
     /// Ends the stream with the replies.
     fn finish(&mut self) {
-        let replies = self.replies.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let replies = self.replies.get_mut();
         let CollectedReplies { mut text, reply_status, is_finished } = std::mem::take(replies);
         replies.is_finished = true;
         if is_finished {
@@ -315,7 +315,7 @@ impl ReplyCollector {
     }
 
     fn replies(&self) -> MutexGuard<'_, CollectedReplies> {
-        self.replies.lock().unwrap_or_else(PoisonError::into_inner)
+        self.replies.lock()
     }
 }
 

@@ -3,14 +3,14 @@
 use std::{
     collections::{HashMap, VecDeque},
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak,
+        Arc, MutexGuard, OnceLock, Weak,
         atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
 };
 
 use foldhash::fast::RandomState;
 use tokio::time::{Instant, timeout};
-use wharf_model::{Caller, Principal, RequestExtensions};
+use wharf_model::{Caller, Lock, Principal, RequestExtensions};
 use wharf_wire::Connection;
 
 use crate::server::http::session::{
@@ -67,7 +67,7 @@ pub(crate) struct Session {
     pub(crate) common: Arc<SessionContext>,
     /// The caller that opened the session.
     pub(crate) caller: Caller,
-    connection: Mutex<Connection>,
+    connection: Lock<Connection>,
     pub(crate) kind: Box<dyn SessionKind>,
     /// True if the client's revision allows priming events, and closing a stream before its end.
     pub(crate) polls: bool,
@@ -90,7 +90,7 @@ pub(crate) struct Session {
 #[derive(Default)]
 struct ActiveState {
     in_flight: InFlight,
-    streams: Mutex<SessionStreams>,
+    streams: Lock<SessionStreams>,
 }
 
 /// Streams of a session.
@@ -121,7 +121,7 @@ impl Session {
             client_info_bytes: u32::try_from(connection.kept()).unwrap_or(u32::MAX),
             kind,
             polls: connection.polls(),
-            connection: Mutex::new(connection),
+            connection: Lock::new(connection),
             active: OnceLock::new(),
             guards: AtomicU32::new(0),
             last_used: AtomicU64::new(common.now()),
@@ -154,7 +154,7 @@ impl Session {
     }
 
     pub(crate) fn connection(&self) -> MutexGuard<'_, Connection> {
-        lock(&self.connection)
+        self.connection.lock()
     }
 
     /// Returns true once the handshake has ended.
@@ -219,7 +219,7 @@ impl Session {
 
     /// Returns true if the session's stream exists.
     pub(crate) fn has_session_stream(&self) -> bool {
-        self.active.get().is_some_and(|active| lock(&active.streams).session_stream.is_some())
+        self.active.get().is_some_and(|active| active.streams.lock().session_stream.is_some())
     }
 
     /// Marks the session's subscription as being started until the guard is dropped.
@@ -231,7 +231,7 @@ impl Session {
 
     /// Completes when the session's subscription has started. None if it is not being started.
     pub(crate) fn listen_starting(&self) -> Option<impl Future<Output = ()> + Send + use<>> {
-        let mut streams = lock(&self.active.get()?.streams);
+        let mut streams = self.active.get()?.streams.lock();
         streams.listen_starting.take_if(|it| it.is_stopped());
         let (listen_starting, patience) =
             (streams.listen_starting.clone()?, self.common.limits.keep_alive);
@@ -290,7 +290,7 @@ impl Session {
     }
 
     pub(super) fn streams(&self) -> MutexGuard<'_, SessionStreams> {
-        lock(&self.active().streams)
+        self.active().streams.lock()
     }
 
     fn active(&self) -> &ActiveState {
@@ -311,10 +311,6 @@ impl Drop for ListenStartGuard {
     fn drop(&mut self) {
         self.0.stop();
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Returns the authenticated principal of a request.

@@ -8,13 +8,13 @@
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        Arc, MutexGuard, Weak,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
-use wharf_model::{Budget, BudgetShare, Caller};
+use wharf_model::{Budget, BudgetShare, Caller, Lock};
 
 use crate::server::{
     http::session::event_log::EventLog,
@@ -34,7 +34,7 @@ pub(crate) struct ReplayBudget {
     ended_bytes: AtomicUsize,
     /// Time that ended streams are kept, in milliseconds.
     retention_ms: u64,
-    ended: Mutex<EndedStreams>,
+    ended: Lock<EndedStreams>,
 }
 
 /// Ended streams by position. A smaller position is older.
@@ -70,7 +70,7 @@ impl ReplayBudget {
             open: Budget::new(limit - limit / ENDED_FRACTION),
             ended_bytes: AtomicUsize::new(0),
             retention_ms,
-            ended: Mutex::new(EndedStreams { next: 0, by_age: BTreeMap::new(), slots }),
+            ended: Lock::new(EndedStreams { next: 0, by_age: BTreeMap::new(), slots }),
         })
     }
 
@@ -118,7 +118,7 @@ impl ReplayBudget {
     }
 
     fn lock(&self) -> MutexGuard<'_, EndedStreams> {
-        self.ended.lock().unwrap_or_else(PoisonError::into_inner)
+        self.ended.lock()
     }
 }
 

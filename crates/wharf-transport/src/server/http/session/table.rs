@@ -3,13 +3,13 @@
 use std::{
     collections::HashMap,
     ops::Deref,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, MutexGuard, Weak},
     time::Duration,
 };
 
 use foldhash::fast::RandomState;
 use tokio::time::sleep;
-use wharf_model::{LogThrottle, RequestExtensions};
+use wharf_model::{Lock, LogThrottle, RequestExtensions};
 
 use crate::server::http::{
     HttpLimits,
@@ -80,12 +80,12 @@ pub(crate) trait TableEntry:
 /// Sessions of one endpoint in this process.
 pub(crate) struct SessionManager<S: TableEntry> {
     pub(super) common: Arc<SessionContext>,
-    table: Mutex<SessionTable<S>>,
+    table: Lock<SessionTable<S>>,
 }
 
 impl<S: TableEntry> SessionManager<S> {
     pub(super) fn new(common: Arc<SessionContext>) -> Arc<Self> {
-        let table = Mutex::new(SessionTable::new(&common.limits));
+        let table = Lock::new(SessionTable::new(&common.limits));
         Arc::new(SessionManager { common, table })
     }
 
@@ -238,14 +238,14 @@ impl<S: TableEntry> SessionManager<S> {
     }
 
     fn lock(&self) -> MutexGuard<'_, SessionTable<S>> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+        self.table.lock()
     }
 }
 
 /// Calls and stream readers hold sessions without the table, so dropping the table ends the sessions.
 impl<S: TableEntry> Drop for SessionManager<S> {
     fn drop(&mut self) {
-        let table = self.table.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let table = self.table.get_mut();
         table.sessions.values().for_each(|session| session.end());
     }
 }

@@ -1,11 +1,11 @@
 //! Writes the events of a call stream to the store before a client sees them.
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak},
+    sync::{Arc, OnceLock, Weak},
     time::Duration,
 };
 
-use wharf_model::Retention;
+use wharf_model::{Lock, Retention};
 use wharf_wire::CallId;
 
 use crate::server::http::session::{
@@ -35,11 +35,11 @@ pub(crate) struct EventWriter {
     stream: u64,
     limits: HttpLimits,
     /// Ids of the calls whose replies end the stream.
-    calls: Mutex<Vec<CallId>>,
+    calls: Lock<Vec<CallId>>,
     /// The same ids as JSON, once the stream is open.
     reply_ids: OnceLock<String>,
     /// Number that the store gave the newest event.
-    newest: Mutex<u64>,
+    newest: Lock<u64>,
 }
 
 /// Error: another process took this one for dead and ended the stream.
@@ -53,32 +53,32 @@ impl EventWriter {
             key: shared_record.key.clone(),
             stream,
             limits: session.common.limits,
-            calls: Mutex::default(),
+            calls: Lock::default(),
             reply_ids: OnceLock::new(),
-            newest: Mutex::default(),
+            newest: Lock::default(),
         }
     }
 
     /// Adds a call whose reply ends the stream. A batch has several.
     pub(crate) fn expect_reply(&self, id: CallId) {
-        lock(&self.calls).push(id);
+        self.calls.lock().push(id);
     }
 
     /// Opens the stream in the store.
     pub(crate) async fn open(&self, batch: bool) -> Result<(), StoreUnavailable> {
         self.reply_ids.get_or_init(|| {
-            let calls = lock(&self.calls);
+            let calls = self.calls.lock();
             let ids: Vec<_> = calls.iter().map(CallId::as_json).collect();
             if batch { format!("[{}]", ids.join(",")) } else { ids.concat() }
         });
         let newest = self.append(EventKind::Open, 0, b"").await?;
-        *lock(&self.newest) = newest;
+        *self.newest.lock() = newest;
         Ok(())
     }
 
     /// Cancels the calls of a stream that cannot be stored.
     pub(crate) fn cancel_calls(&self, session: &Session) {
-        lock(&self.calls).iter().for_each(|id| session.calls().cancel(id));
+        self.calls.lock().iter().for_each(|id| session.calls().cancel(id));
     }
 
     /// Deletes the stored events, if there are any. If this fails, they expire by their TTL.
@@ -125,7 +125,7 @@ impl EventWriter {
                 return Err(TakenOver);
             }
         };
-        let before = std::mem::replace(&mut *lock(&self.newest), number);
+        let before = std::mem::replace(&mut *self.newest.lock(), number);
         if number == before + 1 || !self.ended_by_other(before, number).await {
             return Ok(());
         }
@@ -189,8 +189,4 @@ pub(crate) fn retention(limits: &HttpLimits, length: usize) -> Retention {
     // One more than clients see, for the event that opens the stream.
     let events = limits.replay_events.max(1) + 1;
     Retention::new(events, limits.replay_bytes.max(length), limits.session_idle)
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

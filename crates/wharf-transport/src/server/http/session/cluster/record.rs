@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        Arc, MutexGuard, Weak,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
@@ -10,7 +10,7 @@ use std::{
 
 use bytes::Bytes;
 use tokio::sync::{Mutex as AsyncMutex, Notify};
-use wharf_model::{ChangeVersion, Error, Record, RequestExtensions, Service};
+use wharf_model::{ChangeVersion, Error, Lock, Record, RequestExtensions, Service};
 use wharf_wire::{Connection, McpHeaders, Received, sse};
 
 use crate::server::http::session::{
@@ -44,7 +44,7 @@ pub(crate) struct SessionRecord {
     stale: AtomicBool,
     /// True if the session was used since its expiry was last extended.
     used: AtomicBool,
-    readers: Mutex<Vec<Weak<RegisteredReader>>>,
+    readers: Lock<Vec<Weak<RegisteredReader>>>,
 }
 
 /// Registration of a reader that resumed a stream. A stream has one reader in the whole cluster.
@@ -97,7 +97,7 @@ impl SessionRecord {
             record: AsyncMutex::new(record),
             stale: AtomicBool::new(false),
             used: AtomicBool::new(false),
-            readers: Mutex::default(),
+            readers: Lock::default(),
         })
     }
 
@@ -420,7 +420,7 @@ impl SessionRecord {
     }
 
     fn readers(&self) -> MutexGuard<'_, Vec<Weak<RegisteredReader>>> {
-        self.readers.lock().unwrap_or_else(PoisonError::into_inner)
+        self.readers.lock()
     }
 }
 

@@ -6,12 +6,12 @@ mod read;
 use std::{
     collections::VecDeque,
     pin::pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, MutexGuard, Weak},
     task::Waker,
 };
 
 use tokio::{sync::Notify, time::timeout};
-use wharf_model::{Caller, Error};
+use wharf_model::{Caller, Error, Lock};
 
 use crate::server::http::session::{
     cluster::event_writer::EventWriter,
@@ -39,7 +39,7 @@ const STREAM_OVERHEAD_BYTES: usize = 512;
 pub(crate) struct EventLog {
     pub(crate) number: u64,
     common: Arc<SessionContext>,
-    state: Mutex<LogState>,
+    state: Lock<LogState>,
     room: Notify,
     /// Writes events to the store before they are sent, where several processes serve the session.
     writer: Option<Box<EventWriter>>,
@@ -98,7 +98,7 @@ impl EventLog {
         writer: Option<EventWriter>,
         session: Weak<Session>,
     ) -> Arc<Self> {
-        let state = Mutex::new(LogState::new(common.replay_budget.share(caller)));
+        let state = Lock::new(LogState::new(common.replay_budget.share(caller)));
         let (room, writer) = (Notify::new(), writer.map(Box::new));
         Arc::new(EventLog { number, common, state, room, writer, session })
     }
@@ -264,7 +264,7 @@ impl EventLog {
     }
 
     fn lock(&self) -> MutexGuard<'_, LogState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 
