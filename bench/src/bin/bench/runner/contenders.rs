@@ -100,7 +100,8 @@ impl Contender {
         can.then(|| Contender { environment, ..self.clone() })
     }
 
-    /// With observers; `None` if it has none. Separate from Wharf's main benchmark server, whose size is measured.
+    /// The server with observers; `None` if it has none. The program is separate from Wharf's main benchmark server,
+    /// whose size is measured.
     pub(crate) fn with_observers(&self, observers: &str) -> Option<Self> {
         let environment = vec![("BENCH_OBSERVERS", observers.to_owned())];
         let words = vec![self.program().with_file_name("bench-wharf-observed").into()];
