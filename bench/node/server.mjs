@@ -1,4 +1,4 @@
-// The server of the benchmarks, on the TypeScript SDK.
+// Benchmark server on the TypeScript SDK.
 //   server.mjs stdio TOOLS | http PORT TOOLS stateful|stateless|2026
 import { randomUUID } from 'node:crypto';
 import { createServer } from 'node:http';
@@ -88,7 +88,7 @@ function withSessions(tools) {
     };
 }
 
-// As the SDK documents it: a server for each request.
+// One server object per request, as the SDK's documentation shows.
 function withoutSessions(tools) {
     const { toNodeHandler } = load('@modelcontextprotocol/node');
     return toNodeHandler(createMcpHandler(() => build(tools), { responseMode: 'auto' }));

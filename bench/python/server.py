@@ -83,7 +83,7 @@ def add_tasks(server: FastMCP, store: str) -> None:
     from fastmcp.utilities.tasks import TaskConfig
     from fastmcp_tasks import TasksExtension
 
-    # More than its defaults: ten tasks at a time, and a hundred connections, which many clients use up.
+    # Higher than the defaults of ten concurrent tasks and a hundred connections, which many clients use up.
     url = f"{store}?max_connections=1000"
     server.add_extension(TasksExtension(url=url, concurrency=256))
     poll_interval = timedelta(milliseconds=int(os.environ["BENCH_POLL_MS"]))

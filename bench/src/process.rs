@@ -1,4 +1,4 @@
-//! Processes: where they run, and what the kernel knows of them.
+//! Server processes: CPU affinity and resource usage.
 
 use std::fs;
 use std::io;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// Which core the servers run on, and which one the generator.
+/// Cores of the servers and of the load generator.
 #[derive(Clone, Copy, Debug)]
 pub struct Cores {
     all: CpuSet,

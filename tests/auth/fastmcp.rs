@@ -72,7 +72,7 @@ async fn goes_through(url: &str, auth: Auth, browser: &Browser, method: &str) {
     assert_eq!(tools, ["add", "whoami", "expire"]);
     assert_eq!(text(&client, "add").await, "5");
     assert_eq!(text(&client, "whoami").await, format!("{method}: files:read"));
-    // All access tokens end: the next call refreshes.
+    // All access tokens expire: the next call refreshes.
     assert_eq!(text(&client, "expire").await, "1");
     assert_eq!(text(&client, "add").await, "5");
     assert_eq!(*browser.0.lock().unwrap(), 1);
@@ -80,7 +80,8 @@ async fn goes_through(url: &str, auth: Auth, browser: &Browser, method: &str) {
     let logged_out = auth.logout(url).await;
     assert_eq!(vault.list().await.unwrap(), []);
     match method {
-        // Python's `mcp` 2.3 wants the secret in the form of a revocation, whichever way the client authenticates.
+        // Python's `mcp` 2.3 requires the secret in the form of a revocation request, regardless of the client
+        // authentication.
         "client_secret_basic" => {
             let error = logged_out.unwrap_err();
             assert!(error.message.contains("/revoke refused"), "{error}");

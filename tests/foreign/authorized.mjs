@@ -1,6 +1,7 @@
-// What both TypeScript clients do at a protected server, with the OAuth code of their own SDK.
+// Checks of both TypeScript clients at a protected server, with the OAuth code of their own SDK.
 //
-// The server has the tools `whoami`, for which any token does, `read_file` (files:read) and `write_file` (files:write).
+// The server has the tools `whoami`, for which any token suffices, `read_file` (files:read) and `write_file`
+// (files:write).
 import assert from 'node:assert/strict';
 import { setTimeout as pause } from 'node:timers/promises';
 import { url } from './target.mjs';
@@ -133,7 +134,7 @@ export async function run(driver) {
         'a new key locks nobody out': async () => {
             await tell('/keys', { keep: true });
             spoil(person);
-            // The next token is signed with a key that the server has not seen.
+            // The next token is signed with a key that the server has not fetched yet.
             assert.match(await text('whoami'), /^ada: /);
             assert.equal(person.visits.length, 2);
         },

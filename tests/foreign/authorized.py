@@ -112,7 +112,7 @@ async def main():
             async def rotated():
                 tell("/keys", {"keep": True})
                 auth.context.token_expiry_time = 1.0
-                # The next token is signed with a key that the server has not seen.
+                # The next token is signed with a key that the server has not fetched yet.
                 await known()
                 same(len(person.visits), 2)
 

@@ -12,7 +12,7 @@ await run({
         client: new Client({ name: 'foreign-sdk1', version: '1.0.0' }),
         transport: new StreamableHTTPClientTransport(url, { authProvider: person }),
     }),
-    // With a refresh token, this SDK would only refresh, which gives it no more than it had.
+    // With a refresh token this SDK would only refresh, which adds no scopes.
     beforeMore: person => delete person.kept.refresh_token,
     finish: (transport, callback) => transport.finishAuth(callback.get('code')),
 });

@@ -19,7 +19,7 @@ await run({
     Unauthorized: UnauthorizedError,
     open,
     finish,
-    // The OAuth proxy binds no tokens to keys.
+    // The OAuth proxy does not bind tokens to keys.
     more: process.env.AUTH_BEARER_ONLY ? {} : {
         'a token that is bound to a key': async () => {
             const session = await DpopSession.create();

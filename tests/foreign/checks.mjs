@@ -1,4 +1,5 @@
-// What both TypeScript clients check of the demo server. Their scripts supply the calls in which the SDKs differ.
+// Checks of the demo server that both TypeScript clients share. Their scripts supply the calls in which the SDKs
+// differ.
 import assert from 'node:assert/strict';
 import { setTimeout as pause } from 'node:timers/promises';
 import { close, resumption, tap } from './lifetime.mjs';
@@ -8,7 +9,8 @@ const modern = era === 'modern';
 
 export const capabilities = { elicitation: { form: {}, url: {} }, sampling: {}, roots: { listChanged: true } };
 
-// What the server asked, and the answers it gets; a check sets `answer.elicitation` before it calls. A function is called first.
+// Received server requests, and the answers to them. A check sets `answer.elicitation` before it calls; if that is a
+// function, its result is the answer.
 const asked = [];
 const answer = {
     elicitation: { action: 'cancel' },
@@ -186,7 +188,7 @@ export async function run(driver) {
         },
         'an unknown resource': async () => {
             await failure(read('demo://nothing'));
-            // On the wire: the second SDK turns one code into the other.
+            // Checked on the wire, because the second SDK maps one code to the other.
             const { error } = wire.findLast(message => 'error' in message);
             assert.equal(error.code, modern ? -32602 : -32002, error.message);
             assert.equal(error.data?.uri, 'demo://nothing');
@@ -233,7 +235,7 @@ export async function run(driver) {
             const sent = wire.slice(start).filter(message => message.method === 'notifications/progress');
             assert.deepEqual(sent.map(({ params: { progress, total } }) => ({ progress, total })), steps);
             assert.ok(wire.findLastIndex(message => 'result' in message) > wire.indexOf(sent[19]), 'it follows the result');
-            // The SDKs forget the listener when the result is in the same read as the last of them.
+            // The SDKs drop the listener if the result arrives in the same read as the last notifications.
             assert.ok(heard.length > 1, 'the client heard of none');
             assert.deepEqual(heard, steps.slice(0, heard.length));
         },

@@ -30,7 +30,7 @@ class Driver:
 
     def connect(self, url=None):
         stdio = self.target.over == "stdio"
-        # This client tells the transport by the address.
+        # This client selects the transport by the address.
         server = StdioTransport(self.target.command, self.target.args) if stdio else self.target.command
         return Client(
             url or server,
@@ -249,7 +249,7 @@ async def _(d):
 @check("resume a call that was cut", era="legacy", over="http")
 async def _(d):
     last, steps = 60, []
-    # Once: cut again, the SDK would ask again for what came after the first cut.
+    # Only one cut: after a second one, the SDK would resume from the event of the first.
     async with proxy_to(d.target.command, ['"progress":3,']) as proxy, d.connect(proxy.url) as client:
 
         async def on_progress(progress, _total, _message):

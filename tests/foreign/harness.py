@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import anyio
 
-# Every call of the legacy era warns that it is the legacy era.
+# The SDK warns about every call of the legacy era.
 warnings.simplefilter("ignore")
 
 CHECK_SECONDS = 10

@@ -1,4 +1,4 @@
-// npm `@modelcontextprotocol/inspector`, by its command line: one process a request.
+// npm `@modelcontextprotocol/inspector`, with its command line: one process per request.
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { resolve } from 'node:path';
@@ -6,7 +6,7 @@ import { args, command, era, home, over } from './target.mjs';
 
 const modern = era === 'modern';
 const program = resolve(home, 'node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js');
-// It keeps its settings at home, which must not be the developer's.
+// The inspector stores its settings in the home directory, which must not be the developer's.
 const env = { ...process.env, HOME: resolve(home, 'inspector'), USERPROFILE: resolve(home, 'inspector') };
 
 /** What one run of the program printed, each line parsed, and its exit code. */

@@ -1,4 +1,4 @@
-// How connections are cut, resumed and closed: what differs between the transports.
+// Cutting, resuming and closing of connections, which differ between the transports.
 import assert from 'node:assert/strict';
 import { setTimeout as pause } from 'node:timers/promises';
 import { proxyTo } from './proxy.mjs';

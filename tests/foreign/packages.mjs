@@ -1,4 +1,4 @@
-// The packages live outside the source tree, where a bare `import` does not look.
+// Loader of packages outside the source tree, where a bare `import` does not find them.
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { resolve } from 'node:path';

@@ -1,4 +1,4 @@
-// A TCP proxy whose connections can be cut.
+// TCP proxy whose connections can be cut.
 import { once } from 'node:events';
 import { connect, createServer } from 'node:net';
 

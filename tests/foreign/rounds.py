@@ -54,7 +54,7 @@ async def _(d):
         same(error.code, types.INVALID_PARAMS)
         same(error.message, "Invalid or expired requestState")
         same(error.data, {"reason": "invalid_request_state"})
-    # The good one still ends the call.
+    # The valid state still ends the call.
     result = await retry(d, BUILD, ACCEPTED, state)
     same(result.content[0].text, "deployed v9")
 

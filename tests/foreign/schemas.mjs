@@ -1,4 +1,4 @@
-// Schemas of tools by npm `@modelcontextprotocol/client`, which holds every result against its output schema.
+// Schemas of tools with npm `@modelcontextprotocol/client`, which validates every result against its output schema.
 import assert from 'node:assert/strict';
 import { args, command, era, load, over, url } from './target.mjs';
 
@@ -33,7 +33,7 @@ const checks = {
             assert.deepEqual(result.structuredContent, days);
             return;
         }
-        // Revisions with a handshake know only objects.
+        // Revisions with a handshake support only objects.
         const { type, properties, required } = schema('forecast');
         assert.deepEqual([type, properties.result.type, required], ['object', 'array', ['result']]);
         assert.deepEqual(result.structuredContent, { result: days });

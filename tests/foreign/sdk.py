@@ -437,7 +437,7 @@ async def _(d):
 @check("resume a call that was cut", era="legacy", over="http")
 async def _(d):
     last, steps = 60, []
-    # Once: cut again, the SDK would ask again for what came after the first cut.
+    # Only one cut: after a second one, the SDK would resume from the event of the first.
     async with proxy_to(d.target.command, ['"progress":3,']) as proxy, d.connect(proxy.url) as client:
 
         async def on_progress(progress, _total, _message):

@@ -5,7 +5,7 @@ import { args, command, era, load, over, url } from './target.mjs';
 
 const { Client, LOG_LEVEL_META_KEY, StreamableHTTPClientTransport } = load('@modelcontextprotocol/client');
 const { StdioClientTransport } = load('@modelcontextprotocol/client/stdio');
-// This SDK has no WebSocket transport, but takes the other one's.
+// This SDK has no WebSocket transport, but accepts that of the first SDK.
 const { WebSocketClientTransport } = load('@modelcontextprotocol/sdk/client/websocket.js');
 
 const transports = {

@@ -1,4 +1,4 @@
-// What a driver is told: the era, and the server to start or the address to reach it at.
+// Arguments of a driver: the era, and the server to start or the address to connect to.
 export { find, home, load } from './packages.mjs';
 
 const ERAS = { '--legacy': 'legacy', '--modern': 'modern' };

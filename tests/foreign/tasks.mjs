@@ -1,4 +1,4 @@
-// What the task drivers have in common: checks by name, each with its time, and the end of the process.
+// Shared code of the task drivers: named and timed checks, and the exit of the process.
 import assert from 'node:assert/strict';
 import { setTimeout as pause } from 'node:timers/promises';
 

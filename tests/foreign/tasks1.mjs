@@ -1,4 +1,4 @@
-// npm `@modelcontextprotocol/sdk`: legacy tasks of the demo server, followed by the SDK's own stream and by hand.
+// npm `@modelcontextprotocol/sdk`: legacy tasks of the demo server, with the SDK's own stream and with manual polling.
 import assert from 'node:assert/strict';
 import { failure, run, until } from './tasks.mjs';
 import { args, command, load, over, url } from './target.mjs';
@@ -15,7 +15,7 @@ const client = new Client({ name: 'foreign-tasks1', version: '1.0.0' }, { capabi
 const transport = over === 'stdio' ? new StdioClientTransport({ command, args }) : new StreamableHTTPClientTransport(url);
 const { tasks } = client.experimental;
 
-// What the server asked, and the answer it gets.
+// Received server requests, and the answer to them.
 const asked = [];
 let answer = () => ({ action: 'accept', content: { port: 'Horta' } });
 client.setRequestHandler(types.ElicitRequestSchema, ({ params }) => (asked.push(params), answer()));
@@ -61,7 +61,7 @@ await run({
         assert.equal(result.content[0].text, 'reached Horta');
         assert.equal(asked.splice(0).length, 1);
         assert.equal((await tasks.getTask(taskId)).status, 'completed');
-        // It stays so, and can be fetched again.
+        // The result stays the same, and can be fetched again.
         const again = await tasks.getTaskResult(taskId, types.CallToolResultSchema);
         assert.deepEqual(again, result);
         assert.deepEqual(asked, []);

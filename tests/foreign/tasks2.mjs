@@ -1,10 +1,10 @@
-// npm `@modelcontextprotocol/ext-tasks` on `@modelcontextprotocol/client`: tasks of the demo server by the extension.
+// npm `@modelcontextprotocol/ext-tasks` on `@modelcontextprotocol/client`: tasks of the demo server with the extension.
 import assert from 'node:assert/strict';
 import { pathToFileURL } from 'node:url';
 import { failure, run, until } from './tasks.mjs';
 import { era, find, load, url } from './target.mjs';
 
-// Its package has no other form than modules, which only `import` loads.
+// The package contains only ES modules, which only `import` loads.
 const { createTaskSessionFromClient, resultFromTaskOutcome } =
     await import(pathToFileURL(find('@modelcontextprotocol/ext-tasks', 'client')));
 const { Client, StreamableHTTPClientTransport } = load('@modelcontextprotocol/client');
@@ -12,15 +12,15 @@ const { Client, StreamableHTTPClientTransport } = load('@modelcontextprotocol/cl
 const UNKNOWN = 't0000000000000000000000';
 const modern = era === 'modern';
 const clientInfo = { name: 'foreign-tasks2', version: '1.0.0' };
-// In the legacy dialect a task asks whoever waits for its result, and the package does so only after the end: there
-// it cannot be asked, and the ship sails to where it always does.
+// In the legacy dialect a task sends its client requests to the caller that waits for its result. The package waits
+// only after the end, so the client declares no capability there, and the ship sails to its default port.
 const clientCapabilities = modern ? { elicitation: { form: {} } } : {};
 const port = modern ? 'Horta' : 'Lisbon';
 const questions = modern ? 1 : 0;
 const versionNegotiation = { mode: modern ? 'auto' : 'legacy' };
 const client = new Client(clientInfo, { capabilities: clientCapabilities, versionNegotiation });
 
-// The SDK's own codecs know nothing of the extension: the package frames its requests, and the host sends them.
+// The SDK's own codecs do not support the extension: the package frames its requests, and the host sends them.
 const sent = [];
 async function rawDispatch(request, { signal } = {}) {
     const message = { jsonrpc: '2.0', id: sent.length + 1, ...request };
@@ -85,7 +85,7 @@ await run({
         const execution = await session.callTool('voyage', { days: 1 }, require);
         let reference;
         await execution.handoff(it => void (reference = it));
-        // The session lets go of it a little later.
+        // The session releases the task a little later.
         const resume = () => session.resumeTask(reference).catch(error => assert.match(error.message, /active owner/));
         const resumed = await until(resume);
         assert.equal(resumed.handle.taskId, execution.handle.taskId);
@@ -110,7 +110,7 @@ await run({
         assert.equal((await execution.settle()).outcome.status, 'cancelled');
         const task = session.task(taskId);
         await until(async () => (await task.snapshot()).status === 'cancelled');
-        // Once more is acknowledged in one dialect, and refused in the other.
+        // A second cancellation is acknowledged in one dialect, and rejected in the other.
         const again = task.cancel().then(() => undefined, error => error);
         assert.equal((await again) === undefined, modern, String(await again));
     },

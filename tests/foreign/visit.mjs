@@ -1,5 +1,4 @@
-// A browser that shows nothing: it keeps cookies, follows redirects, and agrees where it is asked, until it is where the
-// client wants its answer.
+// Headless browser: it keeps cookies, follows redirects, and consents, until it reaches the redirect URI of the client.
 
 export async function visit(start) {
     const end = new URL(start).searchParams.get('redirect_uri');

@@ -1,9 +1,10 @@
-//! What the attributes say when they are used wrongly, and that they are quiet when used well.
+//! Compile errors of the attributes in invalid use, and the absence of warnings in valid use.
 //!
-//! After a deliberate change: `TRYBUILD=overwrite cargo test -p wharf-compile-fail`, then read the diff, then run it again
-//! without `TRYBUILD`. A package of its own, so that trybuild builds Wharf with its default features and few dependencies.
+//! After a deliberate change: `TRYBUILD=overwrite cargo test -p wharf-compile-fail`, then read the diff, then run it
+//! again without `TRYBUILD`. The tests are a separate package, so that trybuild builds Wharf with its default features
+//! and few dependencies.
 
-// Modules of this test, not cases of trybuild's: with those it would build instead of check.
+// Modules of this test instead of trybuild cases: for passing cases trybuild would build instead of check.
 #[path = "pass/everything.rs"]
 mod everything;
 #[path = "pass/renamed.rs"]

@@ -1,4 +1,5 @@
-//! One validator of JSON Schema: `VALIDATOR validate|compile SCHEMA CALLS` prints the nanoseconds of a call.
+//! Benchmark program for a JSON Schema validator: `VALIDATOR validate|compile SCHEMA CALLS` prints the nanoseconds per
+//! call.
 
 use std::env;
 use std::hint::black_box;
@@ -9,14 +10,14 @@ use wharf_schema::validate::{MAX_STEPS, Schema};
 
 const USAGE: &str = "usage: wharf|jsonschema validate|compile SCHEMA CALLS";
 
-/// Schemas of tools as servers write them, each with arguments that match it: by hand, by Zod and by Pydantic.
+/// Schemas of tools from real servers with matching arguments: written by hand, by Zod and by Pydantic.
 const SCHEMAS: [(&str, &str); 3] = [
     ("issue", include_str!("../../schemas/issue.json")),
     ("event", include_str!("../../schemas/event.json")),
     ("order", include_str!("../../schemas/order.json")),
 ];
 
-/// A compiled schema of one of the validators.
+/// Compiled schema of one of the validators.
 enum Compiled {
     Wharf(Schema),
     JsonSchema(Box<jsonschema::Validator>),

@@ -1,5 +1,5 @@
-//! Benchmark server with observers: the variable `BENCH_OBSERVERS` is `none`, `metrics`, or `traces` for metrics and
-//! traces of which 1 % are recorded.
+//! Benchmark server with observers: the environment variable `BENCH_OBSERVERS` is `none`, `metrics`, or `traces` for
+//! metrics and traces of which 1 % are recorded.
 
 use std::env;
 

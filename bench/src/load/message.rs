@@ -204,7 +204,7 @@ impl Check {
             && self.failure.find(reply).is_none()
     }
 
-    /// Which request a reply answers.
+    /// Id of a reply.
     pub fn id(&self, reply: &[u8]) -> Option<u64> {
         let digits = reply[self.id.find(reply)? + 5..].trim_ascii_start();
         let end = digits.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(digits.len());
@@ -212,10 +212,10 @@ impl Check {
     }
 }
 
-/// Where the id belongs, as long as every id is.
+/// Placeholder for an id, as long as every id.
 const PLACE: &str = "9000000000";
 
-/// A message that is sent many times, each time with another id.
+/// Message that is sent repeatedly, each time with another id.
 #[derive(Clone, Debug)]
 pub struct Template {
     bytes: Vec<u8>,
@@ -223,16 +223,16 @@ pub struct Template {
 }
 
 impl Template {
-    /// The least id.
+    /// Lowest id.
     pub const FIRST_ID: u64 = 1_000_000_000;
 
-    /// A message with places for its id.
+    /// Finds the placeholders of a message.
     pub fn new(bytes: Vec<u8>) -> Self {
         let places = memmem::find_iter(&bytes, PLACE.as_bytes()).collect();
         Template { bytes, places }
     }
 
-    /// The message with an id of ten digits.
+    /// Inserts an id of ten digits and returns the message.
     pub fn with_id(&mut self, mut id: u64) -> &[u8] {
         let mut digits = [b'0'; PLACE.len()];
         for digit in digits.iter_mut().rev() {

@@ -44,7 +44,7 @@ clients! {
 async fn drive(script: &str, era: &str) {
     let issuer = AuthorizationServer::start().await;
     let address = BoundAddress::take().await;
-    // A stranger is told to ask for one scope; for the other it must come back.
+    // The first challenge names one scope; the second scope requires another authorization.
     let authority = Jwt::issuer(&issuer.issuer).audience(&address.resource).scope("files:read");
     drive_at(&issuer, address, authority, [script, era], false).await;
 }

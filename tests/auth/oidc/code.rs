@@ -74,7 +74,7 @@ async fn missing_scopes_are_requested() {
     let auth = Auth::code(ada.clone()).scopes(["files:read"]);
     let client = connect(&server, &auth, "2026-07-28").await;
     assert_eq!(text(&client, "read_file").await, "log, as ada read it");
-    // The list does not have the tool, but the call tells what it takes, and that is got.
+    // The tool is not listed without the scope, but the challenge of a call names the scope, and the client obtains it.
     assert_eq!(text(&client, "write_file").await, "log, as ada wrote it");
     let asked = ["files:read offline_access", "files:read offline_access files:write"];
     assert_eq!(ada.asked("scope"), asked);
@@ -108,7 +108,7 @@ async fn an_expired_token_is_renewed_without_a_prompt() {
     let exchanges = issuer.seen_at_token().await;
     let grants: Vec<_> = exchanges.iter().map(|it| it.params["grant_type"].clone()).collect();
     assert_eq!(grants[..2], ["authorization_code", "refresh_token"]);
-    // Each refresh token was used once: a rotated one must not be shown again.
+    // Each refresh token was used once: a rotated one must not be sent again.
     let mut spent: Vec<_> =
         exchanges.iter().filter_map(|it| it.params["refresh_token"].as_str()).collect();
     let all = spent.len();
@@ -124,7 +124,7 @@ async fn a_lost_refresh_token_means_asking_again() {
     let client =
         connect(&server, &Auth::code(ada.clone()).scopes(["files:read"]), "2026-07-28").await;
     let before = ada.visits();
-    // Longer than the clocks of two machines may differ.
+    // Longer than the allowed clock skew.
     tokio::time::sleep(super::PAST_EXPIRY).await;
     issuer.set(json!({"ttl": 3600})).await;
     assert!(text(&client, "whoami").await.starts_with("ada: "));

@@ -16,7 +16,7 @@ mod tests {
 async fn a_bound_token_with_nonces_on_both_sides() {
     let (issuer, server) = start_with(|it| it.dpop(Dpop::required().nonces())).await;
     issuer.set(json!({"nonce": true})).await;
-    // That proofs are needed is something that the server says.
+    // The client is not configured for DPoP: the server announces that proofs are required.
     let auth = Auth::code(TestUser::at(&issuer)).scopes(["files:read"]);
     let client = Client::builder().auth(auth).connect(server.resource.as_str()).await.unwrap();
     let tool_text: String = client.call_as("whoami", args! {}).await.unwrap();

@@ -35,7 +35,7 @@ async fn start() -> (AuthorizationServer, Protected) {
         .client("harbour", "secret of the harbour")
         .issuer(&issuer.issuer)
         .audience(&address.resource)
-        // Asked anew for each request: what was revoked a moment ago opens nothing.
+        // Without a cache each request is introspected: a token is rejected right after its revocation.
         .cache_ttl(Duration::ZERO);
     let server = address.serve(authority);
     (issuer, server)
@@ -59,7 +59,7 @@ async fn a_revoked_token_is_rejected() {
     assert_eq!(answer.status, 401);
     assert!(challenge(&answer).contains(r#"error="invalid_token""#), "{}", challenge(&answer));
 
-    // Active, but for another audience.
+    // An active token for another audience.
     let other = issuer.token(&server.resource.replace("/mcp", "/other"), "files:read").await;
     assert_eq!(server.call_with("whoami", &other).await.status, 401);
 }

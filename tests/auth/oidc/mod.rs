@@ -28,7 +28,7 @@ async fn start() -> (AuthorizationServer, Protected) {
 async fn start_with(change: impl FnOnce(Jwt) -> Jwt) -> (AuthorizationServer, Protected) {
     let issuer = AuthorizationServer::start().await;
     let address = BoundAddress::take().await;
-    // The clocks of one machine do not differ.
+    // All processes run on one machine, so there is no clock skew.
     let authority = Jwt::issuer(&issuer.issuer).audience(&address.resource).skew(Duration::ZERO);
     let server = address.serve(change(authority));
     (issuer, server)

@@ -84,7 +84,7 @@ async fn keys_of_the_provider_may_change() {
 
 async fn tokens_of_the_provider_are_renewed() {
     let issuer = AuthorizationServer::start().await;
-    // Whatever ends so soon is renewed before it is used.
+    // A token that expires so soon is refreshed before each use.
     issuer.set(json!({"ttl": 2, "format": "opaque"})).await;
     let (server, proxy) = start(&issuer).await;
     let vault = MemoryTokenStore::default();

@@ -41,7 +41,7 @@ async fn a_token_for_another_audience() {
     let answer = server.call_with("whoami", &other).await;
     assert_eq!(answer.status, 401);
     assert!(challenge(&answer).contains(r#"error="invalid_token""#), "{}", challenge(&answer));
-    // Neither says what the token says.
+    // Neither contains data of the token.
     let body = String::from_utf8_lossy(&answer.body).into_owned();
     assert!(!body.contains(&elsewhere) && !challenge(&answer).contains(&elsewhere), "{body}");
 }
@@ -62,7 +62,7 @@ async fn an_expired_token() {
     issuer.set(json!({"ttl": 2})).await;
     let token = issuer.token(&server.resource, "files:read").await;
     assert_eq!(tool_text(&server.call_with("whoami", &token).await), "machine: files:read");
-    // That it was good a moment ago does not count.
+    // An expired token is rejected although it was accepted before.
     tokio::time::sleep(PAST_EXPIRY).await;
     let answer = server.call_with("whoami", &token).await;
     assert_eq!(answer.status, 401);

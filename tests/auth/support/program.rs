@@ -10,7 +10,7 @@ use wharf_testbed::foreign_programs::Installed;
 /// Running script of `tests/foreign`, killed on drop.
 pub(crate) struct Program {
     name: String,
-    /// It is killed when it is dropped.
+    /// Process, killed on drop.
     process: Child,
     stderr: Option<Lines<BufReader<ChildStderr>>>,
 }

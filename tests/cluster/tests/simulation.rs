@@ -1,8 +1,9 @@
-//! The lease and delivery protocol of tasks, simulated. `SEED=7` runs one seed and prints its story; `WHARF_SEEDS=10000` runs
-//! more seeds than the usual 250, and `WHARF_FIRST_SEED=0` begins at this seed instead of a random one.
+//! Simulation of the lease and delivery protocol of tasks. `SEED=7` runs one seed and prints its history;
+//! `WHARF_SEEDS=10000` runs more seeds than the usual 250, and `WHARF_FIRST_SEED=0` begins at this seed instead of a
+//! random one.
 //!
-//! Each seed has a process of its own: a second simulation in the same process was seen to differ
-//! from the first, by some state below us that is not reset.
+//! Each seed has its own process: a second simulation in the same process was observed to differ from the first,
+//! because of state in a dependency that is not reset.
 #![allow(clippy::expect_used)]
 
 use std::{
@@ -74,7 +75,7 @@ fn task_guarantees_hold_under_injected_faults() {
         return;
     }
     let seeds = number("WHARF_SEEDS").unwrap_or(SEEDS);
-    // Every run looks at other seeds than the last one.
+    // Every run uses other seeds than the last one.
     let first = number("WHARF_FIRST_SEED").unwrap_or_else(|| random() % SEED_RANGE);
     let end = first + seeds;
     println!("seeds {first} to {}; these again: WHARF_FIRST_SEED={first}", end - 1);

@@ -1,6 +1,6 @@
 // npm `oidc-provider`, a certified authorization server, for the tests: the user is always `ada`, who consents at once.
 //
-// It says on stderr where it is and where it is told things: `issuer URL`, then `control URL`.
+// It prints its URLs on stderr: `issuer URL`, then `control URL`.
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { resolve } from 'node:path';

@@ -1,4 +1,4 @@
-// How the tests tell the authorization server what to do: JSON by POST to a port of its own.
+// Control endpoint of the authorization server for the tests: JSON by POST to a separate port.
 import { json } from 'node:stream/consumers';
 import { visit } from '../visit.mjs';
 import { newKey } from './authorization_options.mjs';
@@ -9,7 +9,7 @@ export function control(state) {
         '/settings': changes => Object.assign(state.settings, changes),
         /** Signs with a new key from now on; the old ones are published no longer, unless `keep`. */
         '/keys': ({ keep }) => {
-            // The first key that fits signs.
+            // The first suitable key signs.
             state.keys = [newKey(), ...(keep ? state.keys : [])];
             state.restart();
             return { kid: state.keys[0].kid };

@@ -1,4 +1,4 @@
-// How `oidc-provider` is set up.
+// Configuration of `oidc-provider`.
 import { generateKeyPairSync, randomBytes, randomUUID } from 'node:crypto';
 
 const DAY = 86_400;
@@ -15,7 +15,7 @@ export function options({ settings, keys, storage }, errors) {
         adapter: storage,
         jwks: { keys },
         cookies: { keys: secrets.cookies },
-        // A client registers the scopes of any resource, so this server knows them all.
+        // A client registers the scopes of any resource, so this server supports all of them.
         scopes: ['openid', 'offline_access', ...SCOPES],
         clientDefaults: {
             application_type: 'native', // so that it may be redirected to loopback

@@ -9,7 +9,7 @@ import uvicorn
 from mcp.server.streamable_http import EventMessage, EventStore
 from pydantic import BaseModel
 
-# Everything that only the legacy era has warns that it is deprecated.
+# The SDK warns that features of the legacy era are deprecated.
 warnings.simplefilter("ignore")
 
 CLOCK = "demo://clock"
@@ -46,7 +46,7 @@ def review_text(code, language=None):
 async def sleep(seconds, report_progress):
     """Counts the calls that were cancelled."""
     try:
-        # Who wants to cancel the call now knows that it runs.
+        # Progress shows the client that the call runs and can be cancelled.
         await report_progress(0, 1)
         await asyncio.sleep(seconds)
     except asyncio.CancelledError:

@@ -166,7 +166,7 @@ async def set_level(_ctx, _params):
     return types.EmptyResult()
 
 
-# Only the lower layer has these of the legacy era.
+# Only the low-level server has these features of the legacy era.
 lower = mcp._lowlevel_server
 lower.add_request_handler("resources/subscribe", types.SubscribeRequestParams, subscribe)
 lower.add_request_handler("resources/unsubscribe", types.UnsubscribeRequestParams, unsubscribe)

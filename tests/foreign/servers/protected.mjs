@@ -1,5 +1,5 @@
-// A protected server of npm `@modelcontextprotocol/server`, both eras: node protected.mjs ISSUER
-// Its tools are those that `authorized.mjs` tells of.
+// Protected server of npm `@modelcontextprotocol/server`, both eras: node protected.mjs ISSUER
+// Its tools are described in `authorized.mjs`.
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { resolve } from 'node:path';

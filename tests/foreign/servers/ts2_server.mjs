@@ -1,4 +1,4 @@
-// A server of npm `@modelcontextprotocol/server`, the second TypeScript SDK, with much of what the demo server has.
+// Server of npm `@modelcontextprotocol/server`, the second TypeScript SDK, with most features of the demo server.
 // usage: node ts2_server.mjs [--http]
 import { randomUUID } from 'node:crypto';
 import { createServer } from 'node:http';
@@ -13,9 +13,9 @@ const { NodeStreamableHTTPServerTransport, toNodeHandler, toWebRequest } = load(
 const { z } = load('zod');
 
 const CLOCK = 'demo://clock';
-// A modern HTTP request has a server of its own, so what lasts is kept here.
+// Each modern HTTP request has its own server object, so lasting state is kept here.
 const state = { touches: 0, cancelled: 0, bonus: false };
-// Tells the listeners over modern HTTP; other connections hear their own server.
+// Notifies subscribers over modern HTTP; other connections are notified by their own server object.
 let notify;
 
 const say = text => ({ content: [{ type: 'text', text: String(text) }] });
@@ -69,7 +69,7 @@ function plainTools(server) {
     });
     tool('sleep', { seconds: z.number() }, async ({ seconds }, ctx) => {
         ctx.mcpReq.signal.addEventListener('abort', () => state.cancelled++);
-        // Who wants to cancel the call now knows that it runs.
+        // Progress shows the client that the call runs and can be cancelled.
         await progress(ctx, 0, 1);
         await pause(seconds * 1_000, undefined, { signal: ctx.mcpReq.signal });
         return say('slept');
@@ -84,7 +84,8 @@ async function progress({ mcpReq }, progress, total) {
 }
 
 function askingTools(server) {
-    // Asks, unless the answer is there. The SDK asks a legacy client itself and then calls again.
+    // Requests input unless the response is there. For a legacy client, the SDK sends the request itself and then calls
+    // again.
     const asks = (name, input, question, answered) =>
         server.registerTool(name, { description: name, inputSchema: z.object(input) }, (input, { mcpReq }) => {
             const answer = inputResponse(mcpReq.inputResponses, 'it');
@@ -121,7 +122,7 @@ function askingTools(server) {
 
 function changes(server, era) {
     const subscriptions = new Set();
-    // Over stdio, the SDK hands what a modern server sends to the listens that want it.
+    // Over stdio, the SDK forwards the notifications of a modern server to the subscriptions that match.
     const wanted = uri => (era === 'legacy' ? subscriptions.has(uri) : !notify);
     const tool = (name, input, run) => server.registerTool(name, { description: name, inputSchema: z.object(input) }, run);
     const addBonus = () => tool('bonus', {}, () => say('a bonus'));

@@ -1,6 +1,6 @@
 //! Server on rmcp with most features of the demo server: `rmcp-server [--http]`.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
-// rmcp marks what only legacy clients have as deprecated.
+// rmcp marks the features of legacy clients as deprecated.
 #![allow(deprecated)]
 
 mod client_requests;
@@ -30,7 +30,7 @@ async fn main() {
         let _ = running.waiting().await;
         return;
     }
-    // A call that ends while its client is away is lost, so clients have to come back soon.
+    // The result of a call that ends while its client is disconnected is lost, so clients have to reconnect soon.
     let retry = Some(Duration::from_millis(50));
     let mut sessions = LocalSessionManager::default();
     sessions.session_config.sse_retry = retry;
@@ -180,7 +180,7 @@ impl ServerHandler for Demo {
                 () = context.cancelled() => return Ok(()),
                 change = changes.recv() => change,
             };
-            // What this listen did not ask for is refused, which is as it should be.
+            // rmcp rejects a change that this subscription did not request, which is correct.
             let _ = match change {
                 Ok(Change::Tools) => context.sink().notify_tool_list_changed().await,
                 Ok(Change::Clock) => context.sink().notify_resource_updated(CLOCK).await,

@@ -69,7 +69,7 @@ async fn count_down(steps: u64, context: &RequestContext<RoleServer>) -> String 
 }
 
 async fn sleep(demo: &Demo, seconds: f64, context: RequestContext<RoleServer>) -> String {
-    // Who wants to cancel the call now knows that it runs.
+    // Progress shows the client that the call runs and can be cancelled.
     progress(&context, 0, 1).await;
     tokio::select! {
         () = tokio::time::sleep(Duration::from_secs_f64(seconds)) => {}

@@ -47,7 +47,7 @@ async fn finds_the_era_by_itself(target: &TestTarget) {
 
 async fn speaks_older_revisions(target: &TestTarget) {
     let older = ["2024-11-05", "2025-03-26", "2025-06-18"];
-    // Over stdio each revision starts the server again, which takes seconds with Python.
+    // Over stdio the server is started again for each revision, which takes seconds with Python.
     let count = if target.over == TestTransport::Stdio { 1 } else { older.len() };
     for revision in &older[..count] {
         let client = target.connect_again(Some(revision)).await.unwrap();
@@ -149,7 +149,7 @@ async fn read(target: &TestTarget, uri: &str) -> String {
 
 async fn an_unknown_resource(target: &TestTarget) {
     let error = target.client.read("demo://nothing").await.unwrap_err();
-    // One number in the legacy era, another in the modern one, and not all servers know the first.
+    // The error code differs between the eras, and not all servers support the first.
     let kinds = [ErrorKind::ResourceNotFound, ErrorKind::InvalidParams];
     assert!(kinds.contains(&error.kind()), "{error:?}");
 }

@@ -37,7 +37,7 @@ async fn answers_a_ping(target: &TestTarget) {
 
 async fn lists_tools(target: &TestTarget) {
     let tools = target.client.tools().all().await.unwrap();
-    // These are there only if the client said that it can be asked.
+    // These tools are listed only if the client declared the capabilities for server requests.
     for name in ["trigger-sampling-request", "trigger-url-elicitation", "get-roots-list"] {
         assert!(tools.iter().any(|tool| tool.name == name), "no {name}");
     }
@@ -112,7 +112,7 @@ async fn logs(target: &TestTarget) {
     target.client.set_log_level(LogLevel::Debug).await.unwrap();
     let heard = Arc::new(Mutex::new(Vec::new()));
     while heard.lock().unwrap().is_empty() {
-        // Logs once when it is switched on, and later on too.
+        // The tool logs once when it is switched on, and again later.
         for _ in ["on", "off"] {
             let hears = heard.clone();
             let call = target.client.call("toggle-simulated-logging", args! {});
@@ -164,7 +164,7 @@ async fn asks_for_roots(target: &TestTarget) {
 async fn hears_that_a_resource_changed(target: &TestTarget) {
     let uri = "demo://resource/dynamic/text/1";
     let mut changes = target.client.subscribe(uri).await.unwrap();
-    // Sends an update at once, and then every five seconds.
+    // The tool sends an update at once, and then every five seconds.
     target.text("toggle-subscriber-updates", args! {}).await;
     assert_eq!(next_change(&mut changes).await, uri);
     target.text("toggle-subscriber-updates", args! {}).await;

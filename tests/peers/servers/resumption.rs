@@ -23,8 +23,8 @@ async fn resumes_a_call_that_was_cut(target: &TestTarget) {
     let heard = Arc::new(Mutex::new(Vec::new()));
     let hears = heard.clone();
     let (tool, arguments) = match target.server {
-        // A client that comes back hears what was said until then, and nothing after. As this server does not
-        // say when to come back, the client takes a second: the call has to end before.
+        // This server replays the events up to the reconnect, and sends nothing after them. It sends no retry delay, so
+        // the client waits a second: the call has to end before.
         Server::Everything => {
             ("trigger-long-running-operation", args! { duration: 0.2, steps: 20 })
         }
@@ -38,9 +38,9 @@ async fn resumes_a_call_that_was_cut(target: &TestTarget) {
     let steps = if target.server == Server::Everything { 20 } else { STEPS };
     assert_eq!(heard.last(), Some(&f64::from(steps)));
     let (may_lose, may_repeat) = match target.server {
-        // PyPI's `mcp` loses what a call says between the replay and the going on.
+        // PyPI's `mcp` loses the events between the end of the replay and the continuation of the stream.
         Server::Python | Server::FastMcp => (true, false),
-        // rmcp keeps 16 events, and begins its replay with the one that the client names as its last.
+        // rmcp keeps 16 events, and begins its replay with the event that the client names as its last.
         Server::Rmcp => (true, true),
         Server::TypeScript2 | Server::Everything => (false, false),
     };

@@ -148,7 +148,8 @@ pub(crate) async fn run_checks(server: Server, era: Era, over: TestTransport) {
     let running = match over.behind() {
         None => RunningServer::start(server, over).unwrap(),
         Some(behind) => {
-            // What the server may ask is what the proxy's client can answer; the proxy itself cannot.
+            // The proxy announces the capabilities of its own client, since the proxy itself answers no server
+            // requests.
             let can = asked.answers().capabilities();
             let back = Client::builder()
                 .capabilities(can)
@@ -188,7 +189,7 @@ fn checks_of(server: Server, era: Era, over: TestTransport) -> Vec<&'static [Che
         (_, Era::Modern) => checks::MODERN,
     };
     let of_all = if server == Server::Everything { &[] } else { checks::ALL };
-    // Only there do streams outlive their connections.
+    // Only over these transports do streams outlive their connections.
     let resumption =
         if (era, over) == (Era::Legacy, TestTransport::Http) { resumption::ALL } else { &[] };
     let tasks = if server == Server::Everything { tasks::ALL } else { &[] };

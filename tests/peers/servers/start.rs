@@ -68,7 +68,7 @@ impl RunningServer {
                 }
             };
             if let Some(at) = at {
-                // Read on, so that it never waits for a full pipe.
+                // Keeps reading, so that the server never blocks on a full pipe.
                 thread::spawn(move || {
                     lines.map_while(Result::ok).for_each(|line| eprintln!("{line}"))
                 });

@@ -118,7 +118,7 @@ impl Idp {
         let body = body.collect().await.unwrap().to_bytes();
         let behavior = self.inner.behavior.lock().unwrap().clone();
         if parts.uri.path() == "/authorize" {
-            // For a real browser: Alice has a session.
+            // For a real browser, in which Alice is signed in.
             let url = Url::parse(&format!("{}{}", self.url, parts.uri)).unwrap();
             let mut response = Response::new(Full::default());
             *response.status_mut() = StatusCode::SEE_OTHER;

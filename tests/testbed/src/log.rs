@@ -1,4 +1,4 @@
-//! The log, as a test reads it.
+//! Log lines for assertions of a test.
 
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -41,7 +41,7 @@ impl LogCatcher {
         LogCatcher { level, lines: Arc::default() }
     }
 
-    /// The lines so far: ` field=value` for each field, ` message=…` among them.
+    /// Lines so far: ` field=value` for each field, including ` message=…`.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -50,7 +50,7 @@ impl LogCatcher {
 
 impl Subscriber for LogCatcher {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        // `enabled!` asks about neither an event nor a span.
+        // `enabled!` checks metadata that is neither an event nor a span.
         !metadata.is_span()
             && metadata.target().starts_with("wharf")
             && *metadata.level() <= self.level

@@ -24,7 +24,7 @@ impl RedisServer {
         RedisServer::start_with(Vec::new)
     }
 
-    /// Starts with more settings, which are requested again if one names a port in use.
+    /// Starts with more settings. They are requested again if one names a port in use.
     pub fn start_with(settings: impl Fn() -> Vec<String>) -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);

@@ -1,6 +1,6 @@
 use wharf::prelude::*;
 
-/// Says no, and is no `std::error::Error`.
+/// Error type that does not implement `std::error::Error`.
 struct No;
 
 #[tool]

@@ -22,7 +22,7 @@ async fn greet(ctx: Ctx, state: State<Db>) -> String {
     "Greet.".into()
 }
 
-/// An extractor of axum, and not of Wharf.
+/// axum's extractor, not Wharf's.
 type Shared = State<Db>;
 
 #[tool]

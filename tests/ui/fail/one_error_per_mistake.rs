@@ -1,4 +1,4 @@
-//! One mistake, one message: the function and its type still exist.
+//! A mistake causes one message: the function and its type still exist.
 use wharf::prelude::*;
 
 #[tool(readonly)]

@@ -1,14 +1,14 @@
-//! Every option and attribute at once, without a single warning.
+//! All options and attributes together, without a warning.
 #![deny(warnings, missing_docs, unreachable_pub, unused_qualifications, clippy::all)]
 #![allow(clippy::too_many_arguments)]
 
 use wharf::prelude::*;
 
-/// Shared by all.
+/// State of the server.
 #[derive(Clone)]
 struct Db(i64);
 
-/// Not one of ours.
+/// Request extension of the application.
 struct Tenant(String);
 
 impl wharf::server::Extract for Tenant {

@@ -1,4 +1,4 @@
-//! The crate under another name.
+//! The crate as a dependency with another name.
 #![deny(warnings)]
 
 mod dock {

@@ -1,4 +1,4 @@
-//! Names that the expansion also uses may mean something else where the function stands.
+//! Names that the expansion also uses may be shadowed at the function.
 #![deny(warnings)]
 
 mod types {
@@ -7,7 +7,7 @@ mod types {
         pub(crate) value: i64,
     }
 
-    /// A state of the union, not of the server.
+    /// Application type with the name of Wharf's extractor.
     #[derive(serde::Deserialize, schemars::JsonSchema)]
     pub(crate) enum State {
         Ohio,

@@ -37,7 +37,7 @@ impl Progress {
     }
 }
 
-/// What is known before the first message comes.
+/// Creates the replies, with tool lists that are rendered in advance.
 pub(crate) struct Responder {
     tools: String,
     modern_tools: String,
@@ -146,7 +146,7 @@ fn factors(n: i64) -> i64 {
     prime_factors(n.unsigned_abs()).cast_signed()
 }
 
-/// A reply, serialized; `text` is the length of what is not always there.
+/// Serializes a reply; `text` is the length of its variable part.
 fn serialize_reply(id: &RawValue, result: &impl Serialize, text: usize) -> Vec<u8> {
     let mut reply = Vec::with_capacity(text + 160);
     // Writing into a vector cannot fail, nor can these types.

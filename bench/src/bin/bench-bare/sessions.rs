@@ -1,4 +1,4 @@
-//! A table of sessions of the simplest kind.
+//! Minimal session table.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -15,7 +15,7 @@ struct Table {
 }
 
 impl Sessions {
-    /// Opens a session and says its id.
+    /// Opens a session and returns its id.
     pub(crate) fn open(&self) -> String {
         let mut table = self.lock();
         table.last += 1;

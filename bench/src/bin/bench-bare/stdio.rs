@@ -1,4 +1,4 @@
-//! A blocking loop over lines, which writes when the input is drained.
+//! Blocking loop over lines, which flushes its output when the input is drained.
 
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::thread;

@@ -1,4 +1,4 @@
-//! The demo server, as a client over stdio sees it.
+//! Demo server over stdio.
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -52,7 +52,7 @@ impl Demo {
         self.call("tools/call", json!({"name": name, "arguments": arguments}))
     }
 
-    /// Calls a tool that asks `method` under `key`, and answers it.
+    /// Calls a tool that sends the client request `method` under `key`, and answers the request.
     fn ask(&mut self, name: &str, arguments: Value, key: &str, answer: &Value) -> Value {
         let asked = self.tool(name, arguments.clone());
         assert!(asked["inputRequests"][key].is_object(), "{asked}");
@@ -187,7 +187,7 @@ fn a_closed_stderr_is_not_an_error() {
         .expect("the demo starts");
     let ping = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n";
     let mut stdin = child.stdin.take().expect("piped");
-    // If the demo is gone, there is no answer either.
+    // If the demo server has ended, the write fails and no reply arrives.
     let _ = stdin.write_all(ping);
     drop(stdin);
     let output = child.wait_with_output().expect("the demo ends");

@@ -1,7 +1,7 @@
-//! Clients that other people wrote drive `wharf serve`, in both eras and over every transport.
+//! Interoperability of `wharf serve` with clients of other SDKs, in both eras and over every transport.
 //!
-//! Their scripts are in `tests/foreign`; `cargo xtask foreign` installs what they need. rmcp, which needs
-//! no install, is in `tests/peers`.
+//! Their scripts are in `tests/foreign`; `cargo xtask foreign` installs the packages. rmcp, which needs no
+//! installation, is in `tests/peers`.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
@@ -72,7 +72,7 @@ enum ServerTransport {
 fn drive(test: &str, script: &str, era: &str, over: ServerTransport) -> Result<(), String> {
     let installed = Installed::find()?;
     let runtime = installed.runtime(script);
-    // A file, not a pipe, which would have to be read while the driver runs.
+    // A file, because a pipe would have to be read while the driver runs.
     let log = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{test}.log"));
     let file = File::create(&log).map_err(|e| format!("cannot create {}: {e}", log.display()))?;
     let share = || file.try_clone().map_err(|e| format!("cannot share {}: {e}", log.display()));
@@ -110,7 +110,7 @@ fn drive(test: &str, script: &str, era: &str, over: ServerTransport) -> Result<(
 }
 
 impl ServerTransport {
-    /// Where the transport is, if Streamable HTTP is at `mcp`.
+    /// URL of the transport, if Streamable HTTP is at `mcp`.
     fn address(self, mcp: &str) -> String {
         match self {
             Self::Stdio | Self::Http => mcp.to_owned(),
@@ -120,7 +120,7 @@ impl ServerTransport {
     }
 }
 
-/// `wharf serve --http` on a free port, until it is dropped.
+/// `wharf serve --http` on a free port, ended on drop.
 struct Server {
     process: Child,
     url: String,
@@ -151,7 +151,7 @@ impl Drop for Server {
     }
 }
 
-/// The address in what the server says when it starts. All that it says goes to the log.
+/// Address in the server's output at its start. All further output is written to the log.
 fn address(stderr: ChildStderr, mut log: File) -> Result<String, String> {
     let mut lines = BufReader::new(stderr).lines().map_while(Result::ok);
     let mut said = String::new();

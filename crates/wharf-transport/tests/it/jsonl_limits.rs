@@ -522,7 +522,7 @@ async fn a_client_that_reads_nothing_gets_one_shutdown_timeout() {
     assert!(timeout(grace * 3 / 2, connection.serving).await.is_ok());
 }
 
-/// The client kept its connection and its memory as long as it liked.
+/// Regression: the client could keep its connection and its memory without a time limit.
 #[tokio::test(start_paused = true)]
 async fn a_client_that_never_reads_is_disconnected() {
     let (host, _) = host(|host| host.limits.write = Duration::from_secs(5));

@@ -111,7 +111,7 @@ async fn a_connection_with_a_call_is_closed_only_for_a_caller_that_has_less_than
         ping(&mut other).await;
         others.push(other);
     }
-    // Each has half now.
+    // Each caller has half of the connections now.
     let mut refused = String::new();
     let mut third = connect_from("127.0.0.3", address).await;
     timeout(TEST_TIMEOUT, third.read_to_string(&mut refused)).await.unwrap().unwrap();

@@ -1,4 +1,4 @@
-//! The cases, as one table.
+//! Table of the test cases.
 
 mod basics;
 mod custom;
@@ -13,7 +13,7 @@ use std::{future::Future, pin::Pin};
 
 use crate::harness::{Harness, LINES, Transport};
 
-/// Something a client does, and what must come of it.
+/// Test case: actions of a client and the expected behaviour of the server.
 pub struct Case {
     pub name: &'static str,
     pub run: fn(Harness, &'static str) -> CaseFuture,
@@ -26,14 +26,14 @@ pub type CaseFuture = Pin<Box<dyn Future<Output = ()>>>;
 const EVERY: &[&str] = &["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"];
 const LEGACY: &[&str] = &["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
 const MODERN: &[&str] = &["2026-07-28"];
-/// The last of each era, where a case is about the transport.
+/// Newest revision of each era, for cases about the transport.
 const ERAS: &[&str] = &["2025-11-25", "2026-07-28"];
 const BATCHES: &[&str] = &["2025-03-26"];
 const NO_BATCHES: &[&str] = &["2024-11-05", "2025-06-18", "2025-11-25", "2026-07-28"];
 const FORMS: &[&str] = &["2025-06-18", "2025-11-25", "2026-07-28"];
 const URLS: &[&str] = &["2025-11-25", "2026-07-28"];
 
-/// Every transport that this machine has.
+/// All transports that this machine supports.
 const EVERYWHERE: &[Transport] = &[
     Transport::Memory,
     Transport::Stdio,
@@ -48,7 +48,7 @@ const EVERYWHERE: &[Transport] = &[
     #[cfg(feature = "websocket")]
     Transport::WebSocket,
 ];
-/// Those where the server can say something before it replies.
+/// Transports over which the server can send messages before its reply.
 const TALKING: &[Transport] = &[
     Transport::Memory,
     Transport::Stdio,
@@ -62,7 +62,7 @@ const TALKING: &[Transport] = &[
     #[cfg(feature = "websocket")]
     Transport::WebSocket,
 ];
-/// Those that answer a message that is too long and take the next.
+/// Transports that reject a message that is too long and process the next one.
 const FORGIVING: &[Transport] = &[
     Transport::Memory,
     Transport::Stdio,
@@ -77,7 +77,7 @@ const JSON: &[Transport] = &[Transport::HttpJson];
 const STDIO: &[Transport] = &[Transport::Stdio];
 const MEMORY: &[Transport] = &[Transport::Memory];
 const TCP: &[Transport] = &[Transport::Tcp];
-/// Those where several clients reach one server.
+/// Transports over which several clients connect to one server.
 const SHARED: &[Transport] = &[
     Transport::Memory,
     Transport::Tcp,

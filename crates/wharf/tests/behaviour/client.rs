@@ -1,4 +1,4 @@
-//! A client of raw JSON lines, in any revision.
+//! Client that writes raw JSON lines, in any revision.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use tokio::{
 
 use crate::harness::{PATIENCE, Reader, Writer};
 
-/// The modern revision; every other opens with a handshake.
+/// The modern revision; all others begin with a handshake.
 pub const MODERN: &str = "2026-07-28";
 
-/// How the client answers what it is asked: the method and its parameters, to the result.
+/// Handler of server requests: maps the method and its parameters to the result.
 pub type AnswerFn = fn(&str, &Value) -> Value;
 
 pub struct Client {
@@ -23,7 +23,7 @@ pub struct Client {
     pub capabilities: Value,
     pub log_level: Option<&'static str>,
     pub answer: AnswerFn,
-    /// What came that was no reply, in order.
+    /// Received messages that are not replies, in order.
     pub notifications: Vec<Value>,
     next_id: u64,
 }
@@ -56,7 +56,7 @@ impl Client {
         client
     }
 
-    /// What a revision wants to hear first.
+    /// Performs the handshake of the revision.
     pub async fn handshake(&mut self) -> Value {
         if self.is_modern() {
             return Value::Null;
@@ -89,7 +89,7 @@ impl Client {
         }
     }
 
-    /// Calls and answers whatever is asked until there is a result or an error.
+    /// Calls, answers server requests, and returns the result or the error.
     pub async fn try_call(&mut self, method: &str, params: Value) -> Result<Value, Value> {
         let mut more = Map::new();
         loop {
@@ -118,14 +118,14 @@ impl Client {
         self.call("tools/call", json!({"name": name, "arguments": arguments})).await
     }
 
-    /// Calls a tool and expects one text.
+    /// Calls a tool and expects a single text.
     pub async fn text(&mut self, name: &str, arguments: Value) -> String {
         let result = self.tool(name, arguments).await;
         assert_ne!(result["isError"], true, "{result}");
         only_text(&result).to_owned()
     }
 
-    /// Sends a request; its reply is waited for with [`Client::reply`].
+    /// Sends a request. [`Client::reply`] waits for its reply.
     pub async fn start(&mut self, method: &str, params: Value) -> Value {
         self.next_id += 1;
         let id = json!(self.next_id);
@@ -134,7 +134,7 @@ impl Client {
         id
     }
 
-    /// A request as this client's revision writes it.
+    /// Request in the format of this client's revision.
     pub fn request(&self, id: &Value, method: &str, mut params: Value) -> Value {
         if self.is_modern() {
             let meta = &mut params["_meta"];
@@ -157,7 +157,7 @@ impl Client {
         self.notify("notifications/cancelled", json!({"requestId": id})).await;
     }
 
-    /// The reply to `id`; answers what is asked and keeps what is told on the way.
+    /// Waits for the reply to `id`. Answers server requests and records notifications that arrive before it.
     pub async fn reply(&mut self, id: &Value) -> Result<Value, Value> {
         loop {
             let message = self.receive().await.unwrap_or_else(|| panic!("no reply to {id}"));
@@ -172,7 +172,7 @@ impl Client {
         }
     }
 
-    /// The next notification of `method`, already here or still to come.
+    /// Next notification of `method`: a recorded one, or one that is yet to arrive.
     pub async fn notified(&mut self, method: &str) -> Value {
         loop {
             if let Some(at) = self.notifications.iter().position(|told| told["method"] == method) {
@@ -209,7 +209,7 @@ impl Client {
         writer.flush().await.expect("the server reads");
     }
 
-    /// The next message, whatever it is; none at the end.
+    /// Next message of any kind; `None` at the end of the stream.
     pub async fn receive(&mut self) -> Option<Value> {
         let line = timeout(PATIENCE, self.reader.next_line()).await.expect("patience");
         let line = line.expect("a readable stream")?;
@@ -225,24 +225,24 @@ impl Client {
         }
     }
 
-    /// Whether nothing comes for a moment: for what must not happen.
+    /// Returns true if no message arrives for a moment: for tests that something does not happen.
     pub async fn is_quiet(&mut self) -> bool {
         timeout(Duration::from_millis(50), self.reader.next_line()).await.is_err()
     }
 
-    /// Closes the client's end; the server's can still be read.
+    /// Closes the client's end. The server's end can still be read.
     pub async fn close(&mut self) {
         let mut writer = self.writer.take().expect("still open");
         let _ = writer.shutdown().await;
     }
 
-    /// The two halves, for a case that reads and writes at the same time.
+    /// Reader and writer, for a case that reads and writes concurrently.
     pub fn into_parts(self) -> (Lines<BufReader<Reader>>, Writer) {
         (self.reader, self.writer.expect("still open"))
     }
 }
 
-/// The text of a result that holds nothing else.
+/// Text of a result that contains nothing else.
 pub fn only_text(result: &Value) -> &str {
     let contents = result["content"].as_array().unwrap_or_else(|| panic!("{result}"));
     assert_eq!(contents.len(), 1, "{result}");

@@ -20,10 +20,10 @@ use crate::{
     server, web,
 };
 
-/// How long anything may take before the test gives up. No test measures a time.
+/// Timeout after which a test fails. No test measures a time.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How the server is reached.
+/// Transport under test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
     Memory,
@@ -31,11 +31,11 @@ pub enum Transport {
     Tcp,
     #[cfg(unix)]
     Unix,
-    /// HTTP/1.1, by a client that can read JSON and events.
+    /// HTTP/1.1, with a client that accepts JSON and event streams.
     Http,
-    /// HTTP/1.1, by a client that can read JSON only.
+    /// HTTP/1.1, with a client that accepts only JSON.
     HttpJson,
-    /// HTTP/1.1, by a client that can read events only.
+    /// HTTP/1.1, with a client that accepts only event streams.
     HttpSse,
     Http2,
     /// HTTP+SSE of 2024-11-05.
@@ -45,12 +45,12 @@ pub enum Transport {
 }
 
 impl Transport {
-    /// Whether the server can still be heard when the client has closed its end.
+    /// Returns true if the server can still be read after the client has closed its end.
     pub fn has_two_ends(self) -> bool {
         LINES.contains(&self)
     }
 
-    /// Whether a message that is no text cannot even be sent.
+    /// Returns true if the transport sends only text, so that invalid UTF-8 cannot be sent.
     pub fn sends_text(self) -> bool {
         #[cfg(feature = "websocket")]
         return self == Transport::WebSocket;
@@ -58,7 +58,7 @@ impl Transport {
         false
     }
 
-    /// Whether each message is a request of its own, as in Streamable HTTP.
+    /// Returns true if each message is a separate request, as in Streamable HTTP.
     pub fn is_streamable(self) -> bool {
         matches!(
             self,
@@ -67,7 +67,7 @@ impl Transport {
     }
 }
 
-/// Those whose bytes are lines.
+/// Transports with line-delimited messages.
 pub const LINES: &[Transport] = &[
     Transport::Memory,
     Transport::Stdio,
@@ -76,12 +76,12 @@ pub const LINES: &[Transport] = &[
     Transport::Unix,
 ];
 
-/// A server, reachable over one transport.
+/// Server that is reachable over one transport.
 pub struct Harness {
     pub transport: Transport,
     endpoint: Endpoint,
     address: String,
-    /// Over stdio, each connection is a process of its own.
+    /// Server processes: over stdio, each connection has its own.
     children: Mutex<Vec<Child>>,
 }
 
@@ -120,7 +120,7 @@ impl Harness {
         Harness { transport, endpoint, address, children: Mutex::default() }
     }
 
-    /// A client that has said nothing yet, and is going to speak `revision`.
+    /// Connects a client for `revision` that has not sent anything yet.
     pub async fn connect(&self, revision: &'static str) -> (Reader, Writer) {
         match self.transport {
             Transport::Memory => {
@@ -148,7 +148,7 @@ impl Harness {
         }
     }
 
-    /// A client whose lines are carried over HTTP.
+    /// Connects a client whose lines are sent over HTTP.
     fn bridge(&self, revision: &'static str) -> (Reader, Writer) {
         let (client, ends) = http_as_lines::halves();
         let (address, url) = (self.address.clone(), format!("http://{}", self.address));
@@ -174,13 +174,13 @@ impl Harness {
         client
     }
 
-    /// A client that speaks `revision`, and can be asked anything.
+    /// Connects a client for `revision` that answers every server request.
     pub async fn client(&self, revision: &'static str) -> Client {
         let (reader, writer) = self.connect(revision).await;
         Client::open(reader, writer, revision).await
     }
 
-    /// Tells the server to stop, as its owner would.
+    /// Shuts down the server, as the application would.
     pub async fn stop(&self) {
         self.endpoint.shutdown();
         let ids: Vec<u32> =
@@ -191,9 +191,9 @@ impl Harness {
         }
     }
 
-    /// Waits until the server is gone for a client, which hears nothing more.
+    /// Waits until the server has closed the connection and sends nothing more.
     pub async fn is_over(&self, client: &mut Client) {
-        // A client notices that the server has stopped only by a failed request.
+        // An HTTP client notices the end of the server only by a failed request.
         let asking = async {
             while self.transport.is_streamable() && client.is_quiet().await {
                 client.notify_if_open().await;
@@ -203,25 +203,25 @@ impl Harness {
         assert_eq!(client.receive().await, None);
     }
 
-    /// The child of the first connection.
+    /// Process of the first connection.
     pub fn child(&self) -> Child {
         self.children.lock().expect("no panic").remove(0)
     }
 }
 
-/// This very binary, in another role, with its streams piped.
+/// Command that starts this binary in another role, with piped streams.
 pub fn this_binary(role: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("a path"));
     command.arg(role).stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
     command
 }
 
-/// The child's part: the server under test, over stdio.
+/// Child role: serves the server under test over stdio.
 pub async fn serve_stdio() {
     server::server().serve_stdio().await.expect("stdio can be taken over");
 }
 
-/// The parent's part: a child that shares all its streams, and a long wait.
+/// Parent role: starts a child that inherits all streams, and waits.
 pub fn run_parent_process() {
     let exe = std::env::current_exe().expect("a path");
     let child = process::Command::new(exe).arg("--serve").spawn().expect("a child");

@@ -1,5 +1,5 @@
-//! HTTP behind lines: each line that the suite's client writes becomes a request, and each message
-//! of a response a line that it reads.
+//! Bridge from lines to HTTP: each line that the client writes becomes a request, and each message of a response
+//! becomes a line that it reads.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -20,19 +20,19 @@ use crate::{
     web::{self, AnyBody, Events, Pool, whole},
 };
 
-/// How many bytes wait between the bridge and the suite's client.
+/// Capacity in bytes of the pipe between the bridge and the client.
 const PIPE: usize = 64 << 10;
-/// How many requests are under way at once. A client that opens more connections has no gain.
+/// Maximum number of requests in flight. More connections would not help a client.
 const AT_ONCE: usize = 64;
 
-/// What the client writes.
+/// Lines that the client writes.
 pub struct ClientLines(BufReader<DuplexStream>);
 
-/// What the client reads, from whichever response it comes. It ends with the last clone.
+/// Lines that the client reads, from any response. The stream ends when the last clone is dropped.
 #[derive(Clone)]
 pub struct ServerLines(Arc<Mutex<DuplexStream>>);
 
-/// The two halves of a client of lines, and the bridge's ends of them.
+/// The client's two halves, and the bridge's ends of them.
 pub fn halves() -> ((Reader, Writer), (ClientLines, ServerLines)) {
     let (writer, written) = duplex(PIPE);
     let (reader, read) = duplex(PIPE);
@@ -41,7 +41,7 @@ pub fn halves() -> ((Reader, Writer), (ClientLines, ServerLines)) {
 }
 
 impl ClientLines {
-    /// The next line, as it was written, without its end.
+    /// Next line as it was written, without its line end.
     async fn line(&mut self) -> Option<Vec<u8>> {
         let mut line = Vec::new();
         self.0.read_until(b'\n', &mut line).await.expect("a pipe");
@@ -50,13 +50,13 @@ impl ClientLines {
 }
 
 impl ServerLines {
-    /// Gives the client a line. It may have stopped reading.
+    /// Sends a line to the client, which may have stopped reading.
     async fn send_line(&self, message: &[u8]) {
         let line = [message, b"\n"].concat();
         let _ = self.0.lock().await.write_all(&line).await;
     }
 
-    /// Gives the client every message of a response.
+    /// Sends every message of a response to the client.
     async fn send_messages(&self, response: Response<Incoming>) {
         if web::is_events(&response) {
             let mut events = Events::of(response);
@@ -74,7 +74,7 @@ impl ServerLines {
     }
 }
 
-/// A client of Streamable HTTP: sessions where the revision has them, a POST for each message.
+/// Streamable HTTP client: a POST for each message, and a session if the revision has sessions.
 pub struct StreamableHttpBridge {
     pub pool: Pool,
     pub url: String,
@@ -83,7 +83,7 @@ pub struct StreamableHttpBridge {
 }
 
 impl StreamableHttpBridge {
-    /// Carries messages until the client closes its end, or the server cannot be reached.
+    /// Forwards messages until the client closes its end, or the server cannot be reached.
     pub async fn carry(self, (mut written, read): (ClientLines, ServerLines)) {
         let carrier = Arc::new(self);
         let seats = Arc::new(Semaphore::new(AT_ONCE));
@@ -158,7 +158,7 @@ impl StreamableHttpBridge {
             .expect("a request")
     }
 
-    /// None if the server cannot be reached.
+    /// Sends a request; `None` if the server cannot be reached.
     async fn send(&self, request: Request<AnyBody>) -> Option<Response<Incoming>> {
         let response = self.pool.request(request).await.ok()?;
         match (self.accept, web::is_events(&response)) {
@@ -172,7 +172,7 @@ impl StreamableHttpBridge {
 
 const SESSION: header::HeaderName = header::HeaderName::from_static("mcp-session-id");
 
-/// A client of 2024-11-05: one stream for all it hears, a POST for all it says.
+/// HTTP+SSE client of 2024-11-05: one stream for all incoming messages, a POST for each outgoing one.
 pub async fn carry_sse(
     pool: Pool,
     origin: String,
@@ -203,7 +203,7 @@ pub async fn carry_sse(
     }
 }
 
-/// A client of WebSocket: a text frame for each message.
+/// WebSocket client: a text frame for each message.
 #[cfg(feature = "websocket")]
 pub async fn carry_websocket(address: String, (mut written, read): (ClientLines, ServerLines)) {
     use futures_util::{SinkExt, StreamExt};

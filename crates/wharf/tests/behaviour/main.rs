@@ -1,7 +1,7 @@
-//! What a client sees: every case over every transport, in every revision.
+//! Behaviour of the server as a client observes it: every case over every transport, in every revision.
 //!
-//! The binary is its own harness, so that each combination is a test of its own name, and its own
-//! child process: `--serve` speaks over stdio, `--parent` starts such a child and waits.
+//! The binary has a test harness of its own: each combination is a test with its own name. The binary is also its own
+//! child process: `--serve` serves stdio, `--parent` starts such a child and waits.
 #![allow(unreachable_pub, reason = "nothing outside a test reaches into it")]
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -34,7 +34,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// One test for each transport and revision that the case is about.
+/// One test for each transport and revision of the case.
 fn trials(case: &'static Case) -> impl Iterator<Item = Trial> {
     case.transports.iter().flat_map(move |&transport| {
         case.revisions.iter().map(move |&revision| {

@@ -18,17 +18,17 @@ use wharf::{
 
 use crate::harness::PATIENCE;
 
-/// How long a line may be here.
+/// Maximum length of a message, in bytes.
 pub const LONGEST: usize = 1 << 20;
 
-/// What handlers count.
+/// Counters of the handlers.
 #[derive(Clone, Default)]
 struct Counts {
     /// Calls of `forever` that were dropped.
     dropped: Arc<AtomicU64>,
-    /// What `chatter` has said.
+    /// Messages that `chatter` has sent.
     said: Arc<AtomicU64>,
-    /// How often the effect of `effect` happened.
+    /// Number of runs of the effect in `effect`.
     effects: Arc<AtomicU64>,
 }
 
@@ -84,7 +84,7 @@ struct Period {
     year: u32,
 }
 
-/// Cannot be cached for long, and says where it is from.
+/// Result with a short cache lifetime and with metadata.
 async fn report(Args(Period { year }): Args<Period>, ctx: Ctx) -> Json<Value> {
     ctx.progress(1.0).await;
     let total = year * 2;
@@ -141,7 +141,7 @@ async fn crash() {
     panic!("a secret of the server's");
 }
 
-/// A plain function, which may block.
+/// Returns from a plain function, which may block.
 #[tool]
 fn hash(text: String) -> u64 {
     std::thread::sleep(Duration::from_millis(1));
@@ -176,7 +176,7 @@ async fn confirm(what: String, ctx: Ctx) -> Result<String, ToolError> {
     })
 }
 
-/// Asks two questions at once.
+/// Sends two client requests concurrently.
 #[tool]
 async fn both(ctx: Ctx) -> Result<String, ToolError> {
     let (yes, roots) =
@@ -184,7 +184,7 @@ async fn both(ctx: Ctx) -> Result<String, ToolError> {
     Ok(format!("{} {}", yes.confirmed, roots.len()))
 }
 
-/// Does something once, then asks twice.
+/// Runs an effect once, then sends two client requests.
 #[tool]
 async fn effect(State(counts): State<Counts>, ctx: Ctx) -> Result<u64, ToolError> {
     let effects = counts.effects.clone();
@@ -212,7 +212,7 @@ async fn workspace(ctx: Ctx) -> Result<String, ToolError> {
     Ok(roots.into_iter().map(|root| root.uri).collect::<Vec<_>>().join(" "))
 }
 
-/// Waits, then gives back what only this caller sent.
+/// Waits, then returns the caller's nonce.
 #[tool]
 async fn nap(milliseconds: u64, nonce: String, ctx: Ctx) -> String {
     ctx.progress(0.0).await;
@@ -220,7 +220,7 @@ async fn nap(milliseconds: u64, nonce: String, ctx: Ctx) -> String {
     nonce
 }
 
-/// Never ends, unless it is dropped.
+/// Never returns; counts when it is dropped.
 #[tool]
 async fn forever(State(counts): State<Counts>, ctx: Ctx) {
     struct Dropped(Arc<AtomicU64>);
@@ -234,7 +234,7 @@ async fn forever(State(counts): State<Counts>, ctx: Ctx) {
     std::future::pending().await
 }
 
-/// Says a great deal.
+/// Logs many lines.
 #[tool]
 async fn chatter(lines: u64, State(counts): State<Counts>, ctx: Ctx) -> u64 {
     for line in 0..lines {
@@ -244,7 +244,7 @@ async fn chatter(lines: u64, State(counts): State<Counts>, ctx: Ctx) -> u64 {
     lines
 }
 
-/// What was counted so far.
+/// Returns the counters.
 #[tool]
 async fn counts(State(counts): State<Counts>) -> Json<BTreeMap<&'static str, u64>> {
     let read = |count: &AtomicU64| count.load(Ordering::SeqCst);
@@ -255,7 +255,7 @@ async fn counts(State(counts): State<Counts>) -> Json<BTreeMap<&'static str, u64
     ]))
 }
 
-/// Prints where only messages should be.
+/// Prints to stdout, which only messages may use.
 #[tool]
 #[expect(clippy::print_stdout, reason = "the test is that it does no harm")]
 async fn shout() -> &'static str {
@@ -290,7 +290,7 @@ async fn logo() -> Vec<u8> {
     b"logo".to_vec()
 }
 
-/// A resource whose reader asks for permission.
+/// A resource that elicits a confirmation before it is read.
 #[resource("test://secret")]
 async fn secret(ctx: Ctx) -> Result<String, ClientRequestError> {
     let Confirm { confirmed } = ctx.ask("confirm", "Read the secret?").await?;
@@ -320,7 +320,7 @@ async fn review(
     PromptMessage::user(format!("Review {code} in {}.", language.as_deref().unwrap_or("?")))
 }
 
-/// A prompt that asks for something first.
+/// A prompt that elicits its context.
 #[prompt]
 async fn interview(ctx: Ctx) -> Result<String, ClientRequestError> {
     let Confirm { confirmed } = ctx.ask("confirm", "Ready?").await?;

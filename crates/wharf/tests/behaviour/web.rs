@@ -1,5 +1,4 @@
-//! What any client needs to speak HTTP: the headers of a message, and the events of a stream.
-//! The `advisories` suite uses it too.
+//! Minimal HTTP client support: headers of a message, and parsing of event streams. The `advisories` suite uses it too.
 #![allow(dead_code, reason = "each suite has its own use for it")]
 
 use std::{convert::Infallible, time::Duration};
@@ -15,24 +14,24 @@ use hyper_util::{
 };
 use serde_json::Value;
 
-/// What a client that can read anything says so with.
+/// `Accept` header of a client that accepts every response type.
 pub const ANYTHING: &str = "application/json, text/event-stream";
 
-/// A body of any kind.
+/// Body of any type.
 pub type AnyBody = BoxBody<Bytes, Infallible>;
-/// A client that keeps its connections and uses them again.
+/// Client with a connection pool.
 pub type Pool = Client<HttpConnector, AnyBody>;
 
-/// How long a connection may idle before another is opened instead. Servers end those that idle for
-/// much longer, and a request that is sent at that very moment is lost.
+/// Maximum idle time of a pooled connection. Servers close idle connections after a longer time, and a request that is
+/// sent at that moment is lost.
 const FRESH: Duration = Duration::from_secs(2);
 
-/// A client of HTTP/1.1.
+/// HTTP/1.1 client.
 pub fn http1() -> Pool {
     Client::builder(TokioExecutor::new()).pool_idle_timeout(FRESH).build_http()
 }
 
-/// A client of HTTP/2, all of whose requests share one connection.
+/// HTTP/2 client that sends all requests over one connection.
 pub fn http2() -> Pool {
     Client::builder(TokioExecutor::new()).pool_idle_timeout(FRESH).http2_only(true).build_http()
 }
@@ -41,7 +40,7 @@ pub fn whole(body: impl Into<Bytes>) -> AnyBody {
     Full::new(body.into()).boxed()
 }
 
-/// A POST of one message, with the headers that its revision wants.
+/// POST of one message, with the headers that its revision requires.
 pub fn post(url: &str, revision: &str, message: impl Into<Bytes>) -> Request<AnyBody> {
     let message = message.into();
     let mut request = Request::post(url);
@@ -52,13 +51,13 @@ pub fn post(url: &str, revision: &str, message: impl Into<Bytes>) -> Request<Any
     request.body(whole(message)).expect("a request")
 }
 
-/// What a client of `revision` says about a message beside it.
+/// Headers that a client of `revision` sends with a message.
 fn heads(revision: &str, message: &Value) -> HeaderMap {
     let mut heads = HeaderMap::new();
     let params = &message["params"];
     let own = params["_meta"]["io.modelcontextprotocol/protocolVersion"].as_str();
     let version = own.unwrap_or(revision);
-    // Earlier revisions do not know the header, and who opens a session has agreed on none.
+    // Earlier revisions do not have the header, and `initialize` comes before the version is agreed on.
     let opens = message["method"] == "initialize" && version < "2026-07-28";
     if version >= "2025-06-18" && !opens {
         heads.insert("mcp-protocol-version", version.parse().expect("plain text"));
@@ -78,7 +77,7 @@ fn heads(revision: &str, message: &Value) -> HeaderMap {
     heads
 }
 
-/// A value as a header may hold it.
+/// Value of an `Mcp-Name` or `Mcp-Param-*` header, encoded if necessary.
 pub fn mirrored(value: &str) -> HeaderValue {
     let plain = value.bytes().all(|byte| matches!(byte, b' '..=b'~'))
         && value.trim() == value
@@ -90,7 +89,7 @@ pub fn mirrored(value: &str) -> HeaderValue {
     value.parse().expect("plain text")
 }
 
-/// Whether a response is a stream of events.
+/// Returns true if a response is an event stream.
 pub fn is_events(response: &Response<Incoming>) -> bool {
     response.headers().get(header::CONTENT_TYPE).is_some_and(|it| it == "text/event-stream")
 }
@@ -104,11 +103,11 @@ pub struct Event {
     pub data: String,
 }
 
-/// The events of a stream, one after the other, read as the standard says.
+/// Parser of an event stream, one event after the other, as the standard specifies.
 pub struct Events {
     body: Incoming,
     unread: BytesMut,
-    /// A carriage return ended the last line; a newline would belong to it.
+    /// True if a carriage return ended the last line: a newline that follows belongs to it.
     returned: bool,
 }
 
@@ -118,7 +117,7 @@ impl Events {
         Events { body: response.into_body(), unread: BytesMut::new(), returned: false }
     }
 
-    /// The next event; none at the end, however that came.
+    /// Next event; `None` at the end, regular or not.
     pub async fn next(&mut self) -> Option<Event> {
         let mut event = Event::default();
         let mut lines = 0;
@@ -144,7 +143,7 @@ impl Events {
         }
     }
 
-    /// The next message; none at the end.
+    /// Next message; `None` at the end.
     pub async fn message(&mut self) -> Option<Value> {
         loop {
             let data = self.next().await?.data;
@@ -154,7 +153,7 @@ impl Events {
         }
     }
 
-    /// A line ends with a newline, a carriage return, or both.
+    /// Reads a line, which ends with a newline, a carriage return, or both.
     async fn line(&mut self) -> Option<String> {
         loop {
             if self.returned && self.unread.first() == Some(&b'\n') {

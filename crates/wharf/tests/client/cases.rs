@@ -1,4 +1,4 @@
-//! The cases, as one table.
+//! Table of the test cases.
 
 mod basics;
 mod server_requests;
@@ -9,7 +9,7 @@ use std::{future::Future, pin::Pin};
 
 use crate::harness::{FOUND_OUT, Harness, Route};
 
-/// Something our client does, and what must come of it.
+/// Test case: actions of the client and the expected result.
 pub struct Case {
     pub name: &'static str,
     pub run: fn(Harness) -> CaseFuture,
@@ -26,7 +26,7 @@ const URLS: &[&str] = &["2025-11-25", "2026-07-28", FOUND_OUT];
 const ERAS: &[&str] = &["2025-11-25", "2026-07-28"];
 const LEGACY: &[&str] = &["2024-11-05", "2025-11-25"];
 
-/// Every way to a server.
+/// All routes to a server.
 const EVERYWHERE: &[Route] = &[
     Route::Local,
     Route::Memory,
@@ -40,7 +40,7 @@ const EVERYWHERE: &[Route] = &[
     Route::WebSocket,
     Route::Proxy,
 ];
-/// Every way to the server itself.
+/// All routes without a proxy.
 const DIRECT: &[Route] = &[
     Route::Local,
     Route::Memory,

@@ -11,16 +11,16 @@ use wharf::{
 
 use crate::server;
 
-/// How long anything may take before the test gives up. No test measures a time.
+/// Timeout after which a test fails. No test measures a time.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The client finds out itself what the server speaks.
+/// Label of the tests in which the client negotiates the revision.
 pub const FOUND_OUT: &str = "found-out";
 
-/// How the client gets to the server.
+/// Route from the client to the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Route {
-    /// It is in the same process, and nothing is written or read.
+    /// The server is in the same process; no bytes are sent.
     Local,
     Memory,
     Child,
@@ -32,12 +32,12 @@ pub enum Route {
     Sse2024,
     #[cfg(feature = "websocket")]
     WebSocket,
-    /// Through a proxy, which reaches the server over HTTP.
+    /// Through a proxy, which connects to the server over HTTP.
     Proxy,
 }
 
 impl Route {
-    /// Whether this route can carry `revision`.
+    /// Returns true if this route supports `revision`.
     pub fn speaks(self, revision: &str) -> bool {
         match self {
             Route::Local => revision == FOUND_OUT,
@@ -47,7 +47,7 @@ impl Route {
     }
 }
 
-/// A server, and a way to it.
+/// Server, and the route to it.
 pub struct Harness {
     pub route: Route,
     pub revision: &'static str,
@@ -86,7 +86,7 @@ impl Harness {
         harness
     }
 
-    /// Puts a proxy between the client and the server.
+    /// Starts a proxy between the client and the server.
     async fn stand_between(&mut self) {
         let all = Client::builder().handler(answers());
         let back = all.connect(format!("http://{}/mcp", self.address)).await.expect("the server");
@@ -94,7 +94,7 @@ impl Harness {
         self.address = serve_http(&proxy).await;
     }
 
-    /// Where the server is.
+    /// Target of the client.
     pub fn target(&self) -> Target {
         let address = &self.address;
         match self.route {
@@ -113,11 +113,11 @@ impl Harness {
         }
     }
 
-    /// A client in the making, which speaks what this bed is about.
+    /// Client builder for the revision of this harness.
     pub fn builder(&self) -> ClientBuilder {
         let mut builder = Client::builder().name("tester", "1.0.0").stderr(Stderr::Null);
         if self.route == Route::Memory {
-            // A progress listener makes it send progress.
+            // A progress listener makes the client request progress.
             builder = builder.trace(|_| ());
         }
         match self.revision {
@@ -126,7 +126,7 @@ impl Harness {
         }
     }
 
-    /// A client that can be asked anything, and says yes.
+    /// Client that accepts every server request.
     pub async fn client(&self) -> Client {
         self.connect(self.builder().handler(answers())).await
     }
@@ -135,7 +135,7 @@ impl Harness {
         in_time(builder.connect(self.target())).await.expect("a connection")
     }
 
-    /// Whether the revision is one of these, or found out.
+    /// Returns true if the negotiated revision is known to be `first` or later.
     pub fn knows(&self, first: &str) -> bool {
         match (self.revision, self.route) {
             (FOUND_OUT, Route::Sse2024) => first <= "2025-11-25",
@@ -153,7 +153,7 @@ async fn serve_http(endpoint: &Endpoint) -> String {
     address
 }
 
-/// Says yes to everything.
+/// Handler that accepts every server request.
 pub fn answers() -> ClientHandlerBuilder {
     ClientHandlerBuilder::new()
         .elicit(|_| async { Ok(ElicitResult::accept(serde_json::json!({"confirmed": true}))) })
@@ -165,7 +165,7 @@ pub fn answers() -> ClientHandlerBuilder {
         .fixed_roots([Root::new("file:///work"), Root::new("file:///play")])
 }
 
-/// What comes of `future`, which must not take for ever.
+/// Result of `future`; fails after a timeout.
 pub async fn in_time<T>(future: impl IntoFuture<Output = T>) -> T {
     timeout(PATIENCE, future.into_future()).await.expect("patience")
 }

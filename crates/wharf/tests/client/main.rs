@@ -1,7 +1,7 @@
-//! What our client does: every case over every transport, in every revision.
+//! Behaviour of Wharf's client: every case over every transport, in every revision.
 //!
-//! The binary is its own harness, so that each combination is a test of its own name, and its own
-//! child process: `--serve` speaks over stdio.
+//! The binary has a test harness of its own: each combination is a test with its own name. The binary is also its own
+//! child process: `--serve` serves stdio.
 #![allow(unreachable_pub, reason = "nothing outside a test reaches into it")]
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -28,7 +28,7 @@ fn main() -> ExitCode {
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
-/// One test for each route and revision that the case is about.
+/// One test for each route and revision of the case.
 fn trials(case: &'static Case) -> impl Iterator<Item = Trial> {
     case.routes.iter().flat_map(move |&route| {
         let revisions = case.revisions.iter().filter(move |revision| route.speaks(revision));

@@ -1,4 +1,4 @@
-//! A server that an axum application has below a prefix: clients look for its pages at the root of the origin.
+//! Server nested below a prefix in an axum application: clients request its metadata at the root of the origin.
 
 use axum::{
     Router,
@@ -26,7 +26,7 @@ fn nested(authority: impl Authenticator) -> (Endpoint, Router) {
     (endpoint, app)
 }
 
-/// What the application answers at a URL: the status, its challenge, and what it says.
+/// Response of the application at a URL: status, challenge and body.
 async fn ask(app: &Router, verb: &str, url: &str, body: Value) -> (u16, String, Value) {
     let path = url.strip_prefix(ORIGIN).unwrap_or_else(|| panic!("{url} is elsewhere"));
     let request = Request::builder().method(verb).uri(path).header("host", "mcp.example");
@@ -39,7 +39,7 @@ async fn ask(app: &Router, verb: &str, url: &str, body: Value) -> (u16, String, 
     (head.status.as_u16(), challenge.unwrap_or_default(), said)
 }
 
-/// Goes from the endpoint to its metadata, as a client does.
+/// Discovers the metadata from the endpoint, as a client does.
 async fn metadata(app: &Router) -> Value {
     let (status, challenge, _) = ask(app, "POST", "https://mcp.example/api/mcp", json!({})).await;
     assert_eq!(status, 401);

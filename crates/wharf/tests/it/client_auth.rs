@@ -1,5 +1,4 @@
-//! Our client gets into our own server, over every door that HTTP has, through an authorization server
-//! that is played by hand.
+//! Authorization of Wharf's client at Wharf's server over every HTTP transport, with a scripted authorization server.
 
 use std::{
     collections::HashSet,
@@ -26,7 +25,7 @@ use crate::hostile::scripted_server::{
     self, Action, ReceivedRequest, ScriptedServer, default_http_reply, http_json, in_time,
 };
 
-/// Who is calling.
+/// Returns the id of the caller.
 #[tool]
 async fn who(principal: Principal) -> String {
     principal.id().to_owned()
@@ -38,13 +37,13 @@ async fn write() -> String {
     "written".into()
 }
 
-/// Which tokens let in, how many there were, and what the last was granted for.
+/// Issuer of tokens: the valid ones, their number, and the authorization requests of the user.
 #[derive(Clone, Default)]
 struct Ledger {
     good: Arc<Mutex<HashSet<String>>>,
     given: Arc<AtomicUsize>,
     visits: Arc<Mutex<Vec<String>>>,
-    /// How long a person takes to answer.
+    /// Time that the user takes to consent.
     thinking: Duration,
 }
 
@@ -55,7 +54,7 @@ impl Ledger {
         token
     }
 
-    /// From now on no token lets in that was given before.
+    /// Invalidates all tokens that were issued so far.
     fn forget(&self) {
         self.good.lock().unwrap().clear();
     }
@@ -125,7 +124,7 @@ fn authority(ledger: &Ledger, asked: &ReceivedRequest) -> Action {
     Action::Say(http_json(200, &said))
 }
 
-/// A server of ours, at an address, and who lets in there.
+/// Starts a Wharf server and its scripted authorization server; returns the address of the first.
 async fn serve(ledger: &Ledger) -> (String, ScriptedServer) {
     let listener = Endpoint::listen_http("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -247,7 +246,7 @@ async fn a_login_pauses_the_timeout_of_a_reopened_session() {
             ("/mcp", "GET", _) => Action::Say(http_json(405, &json!({}))),
             ("/mcp", ..) if !is_in => Action::Say(http_json(404, &json!({}))),
             ("/mcp", ..) => default_http_reply(asked),
-            // Nothing that could be refreshed.
+            // The response has no refresh token.
             ("/token", ..) => {
                 let granted = json!({"access_token": play.give(), "token_type": "Bearer"});
                 Action::Say(http_json(200, &granted))
@@ -281,7 +280,7 @@ async fn many_calls_whose_token_ended_share_the_next() {
         for call in calls {
             assert_eq!(in_time(call).await.unwrap().unwrap(), "alice");
         }
-        // One visit in the beginning, and one refresh.
+        // One login at the beginning, and one refresh.
         assert_eq!((ledger.visits().len(), ledger.given()), (1, 2), "{era:?}");
     }
 }
@@ -359,7 +358,7 @@ async fn every_request_has_the_client_info() {
                 let body = reply.to_string();
                 Action::Say(format!("{head}content-length: {}\r\n\r\n{body}", body.len()).into())
             }
-            // Its own stream begins, and has nothing to say.
+            // The session's GET stream opens and stays silent.
             ("/mcp", "GET", _) => Action::Say(
                 b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n: hello\n\n".to_vec(),
             ),

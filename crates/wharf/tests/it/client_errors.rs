@@ -1,4 +1,4 @@
-//! Errors of a client, as its user matches on them.
+//! Errors of a client that an application matches on.
 
 use std::{error::Error as _, io, time::Duration};
 
@@ -40,12 +40,12 @@ fn io_error(error: &dyn std::error::Error) -> Option<io::ErrorKind> {
     None
 }
 
-/// An address at which nothing listens.
+/// Address at which no socket listens.
 async fn free_address() -> String {
     TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().to_string()
 }
 
-/// Serves one answer, which is not one of MCP, to each connection.
+/// Serves one response, which is not an MCP message, to each connection.
 async fn rubbish(answer: &'static str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -124,7 +124,7 @@ async fn unusable_targets_are_told_apart_from_unreachable_ones() {
     }
 }
 
-/// What the user has to change is not reported as an unreachable server, nor tried again.
+/// Errors that the user must fix are not reported as an unreachable server, and are not retried.
 #[tokio::test]
 async fn unusable_settings_are_told_apart_from_unreachable_servers() {
     let demands = "HTTP/1.1 407 Proxy Authentication Required\r\n\r\n";
@@ -159,7 +159,7 @@ async fn options_of_urls_are_not_ignored_for_other_targets() {
     }
     let error = proxied().connect(ChildCommand::new("true")).await.unwrap_err();
     assert!(matches!(error, ConnectError::InvalidTarget { .. }), "{error:?}");
-    // Without a proxy is how they connect anyway.
+    // These targets connect without an HTTP proxy anyway.
     let connected = Client::builder().no_proxy().connect(server()).await;
     assert!(connected.is_ok(), "{connected:?}");
 }
@@ -182,7 +182,7 @@ async fn closed_client_is_wrong_usage() {
     assert!(matches!(error, CallError::Usage { .. }), "{error:?}");
 }
 
-/// A handler's own failed call is internal, whatever its upstream server says.
+/// A failed call of a handler to its upstream server is an internal error, whatever error the upstream server reports.
 #[tokio::test]
 async fn question_mark_in_a_handler_is_an_internal_error() {
     let upstream = Client::connect(server()).await.unwrap();

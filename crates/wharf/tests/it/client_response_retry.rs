@@ -1,4 +1,4 @@
-//! A server that cannot take a client's answer for a while gets it nevertheless.
+//! A client resends its response to a server request while the server temporarily cannot accept it.
 
 use std::{
     sync::{
@@ -30,7 +30,7 @@ async fn ask(ctx: Ctx) -> Result<String, ClientRequestError> {
     Ok(said.word)
 }
 
-/// Refuses the first two answers that come, as a server does whose store is gone.
+/// Rejects the first two responses, as a server whose store is unavailable does.
 async fn refuse(refused: Arc<AtomicUsize>, request: Request, next: Next) -> Response {
     let (head, body) = request.into_parts();
     let body = to_bytes(body, 1 << 20).await.unwrap();

@@ -36,7 +36,7 @@ async fn add(a: i64, b: i64) -> i64 {
     a + b
 }
 
-/// Tells the test that it runs, and never returns.
+/// Notifies the test that it runs, and never returns.
 #[tool]
 async fn hang(State(started): State<Arc<Notify>>) -> String {
     started.notify_one();
@@ -56,7 +56,7 @@ async fn sum(client: &Client) -> Result<i64, CallError> {
     client.call_as("add", args! { a: 1, b: 2 }).await
 }
 
-/// A server of one legacy version, played by hand: it answers the handshake.
+/// Scripted server of one legacy version, which answers the handshake.
 async fn answer_handshake(stream: DuplexStream, version: &str) {
     let (reader, mut writer) = split(stream);
     let mut lines = BufReader::new(reader).lines();
@@ -90,7 +90,7 @@ async fn an_era_allows_each_of_its_versions() {
     }
 }
 
-/// Connections to one server, each of which the test can cut.
+/// Connections to one server that the test can cut.
 struct Connections {
     server: Endpoint,
     open: Mutex<Vec<AbortHandle>>,
@@ -136,7 +136,7 @@ async fn a_pair_of_streams_cannot_be_opened_again() {
     let connections = Connections::new(Arc::default());
     let client = Client::connect(connections.open()).await.unwrap();
     connections.cut_last();
-    // The first call may still find the connection, and fails with it.
+    // The first call may still use the old connection, and fails with it.
     let _ = sum(&client).await;
     let error = sum(&client).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ConnectionClosed, "{error}");
@@ -175,7 +175,7 @@ async fn an_error_of_a_connector_has_its_name() {
     assert!(error.message().contains("the modem: no carrier"), "{error}");
 }
 
-/// Counts the calls that it passes on.
+/// Middleware that counts calls.
 struct Counting {
     inner: Arc<dyn ClientTransport>,
     calls: AtomicUsize,

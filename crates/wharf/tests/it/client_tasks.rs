@@ -1,5 +1,5 @@
-//! Tasks of a real server, followed by our client over real transports, in every era that has them
-//! and one that has none, and through a proxy.
+//! Tasks of a real server, polled by Wharf's client over real transports: in every era with tasks, in one without, and
+//! through a proxy.
 
 use std::{
     sync::{
@@ -18,7 +18,7 @@ use wharf::{
     tasks::{TaskMode, TaskOptions, TaskState, TaskStatus},
 };
 
-/// How long anything may take before the test gives up. No test measures a time.
+/// Timeout after which a test fails. No test measures a time.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 const OLD: &str = "2025-06-18";
@@ -30,7 +30,7 @@ enum Route {
     Memory,
     Http,
     WebSocket,
-    /// Through a proxy, which speaks this revision with the server.
+    /// Through a proxy, which uses this revision with the server.
     Proxy(&'static str),
 }
 
@@ -58,7 +58,7 @@ async fn report_progress(ctx: Ctx, heard: Arc<AtomicBool>) -> &'static str {
     "heard"
 }
 
-/// Counts those that are at work.
+/// Counts running calls.
 struct RunningGuard(Arc<AtomicUsize>);
 
 impl Drop for RunningGuard {
@@ -67,7 +67,7 @@ impl Drop for RunningGuard {
     }
 }
 
-/// A server, a way to it, and how many of its endless calls are at work.
+/// Server, route to it, and the number of its endless calls that run.
 struct Harness {
     route: Route,
     revision: &'static str,
@@ -130,15 +130,15 @@ impl Harness {
 
     async fn connect(&self, mut builder: ClientBuilder) -> Client {
         if self.route == Route::Memory {
-            // A progress listener makes it send progress.
+            // A progress listener makes the client request progress.
             builder = builder.trace(|_| ());
         }
         let builder = builder.protocol_version(self.revision.parse().unwrap());
         in_time(builder.connect(self.target.clone())).await.unwrap()
     }
 
-    /// Whether a client gets to see the server's tasks: a proxy passes them to those who have
-    /// tasks in the manner of the server.
+    /// Returns true if the client can use the server's tasks: a proxy forwards them only to clients with the same tasks
+    /// dialect.
     fn has_tasks(&self) -> bool {
         match self.route {
             Route::Proxy(back) => back == self.revision,
@@ -193,7 +193,7 @@ async fn a_call_gives_the_result_whatever_became_of_it() {
 #[tokio::test]
 async fn progress_goes_on_under_the_token_of_the_call() {
     everywhere(&[OLD, LEGACY, MODERN], async |harness| {
-        // A server that reports by task status alone sends no numbers.
+        // A server that reports progress only by the status of the task sends no numbers.
         let server = if let Route::Proxy(back) = harness.route { back } else { harness.revision };
         if server == MODERN {
             return;
@@ -258,7 +258,7 @@ async fn a_call_that_is_dropped_ends_at_the_server() {
             }
         })
         .await;
-        // Long enough for the client to know that it is a task.
+        // Long enough for the client to receive the id of the task.
         sleep(Duration::from_millis(100)).await;
         call.abort();
         in_time(async {
@@ -298,7 +298,7 @@ async fn an_unknown_task_id_is_not_found() {
         let error = in_time(client.task("0123456789abcdef").get()).await.unwrap_err();
         let is_known = matches!(error.kind(), ErrorKind::TaskNotFound | ErrorKind::InvalidParams);
         assert!(is_known, "{error:?}");
-        // Callers that cannot be told apart have no list.
+        // Unauthenticated callers cannot list tasks, because they cannot be distinguished.
         let error = in_time(client.tasks()).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::CapabilityNotSupported, "{error}");
     })

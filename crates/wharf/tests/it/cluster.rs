@@ -1,4 +1,4 @@
-//! Three servers behind a balancer that knows nothing, with routers, hubs and all.
+//! Three complete servers that share stores behind a load balancer without session affinity.
 
 use std::{sync::Arc, time::Duration};
 
@@ -117,7 +117,7 @@ impl Cluster {
 struct Stream(HttpBody);
 
 impl Stream {
-    /// What comes until nothing comes for a while: what it is about.
+    /// Subjects of all messages that arrive until the stream is silent for a while.
     async fn hear(&mut self) -> Vec<String> {
         let mut heard = Vec::new();
         while let Ok(Some(frame)) = timeout(Duration::from_secs(3), self.0.frame()).await {

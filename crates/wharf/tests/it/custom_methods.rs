@@ -1,5 +1,5 @@
-//! Methods that the protocol does not define, over our own client: in process, over bytes in each
-//! era, and through a proxy.
+//! Custom methods that the protocol does not define, with Wharf's client: in process, as bytes in each era, and through
+//! a proxy.
 
 use std::{
     sync::{
@@ -72,7 +72,7 @@ fn endpoint() -> Endpoint {
     server().build().unwrap()
 }
 
-/// Without bytes, and over bytes in each era.
+/// Clients in process, and with bytes in each era.
 fn builders() -> [ClientBuilder; 3] {
     [Client::builder(), Client::builder().era(Era::Modern), Client::builder().era(Era::Legacy)]
 }

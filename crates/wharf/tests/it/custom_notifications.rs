@@ -1,4 +1,4 @@
-//! Notifications that extensions declare, in both directions: in process, over bytes, sockets, HTTP and
+//! Custom notifications that extensions declare, in both directions: in process, as bytes, over sockets, HTTP and
 //! WebSocket, in each era, and through a proxy.
 
 use std::{
@@ -18,7 +18,7 @@ use wharf::{
 };
 
 const TIDES: &str = "com.example/tides";
-/// How long anything may take before the test gives up. No test measures a time.
+/// Timeout after which a test fails. No test measures a time.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 #[derive(Deserialize, JsonSchema)]
@@ -63,7 +63,7 @@ fn server() -> (Endpoint, mpsc::UnboundedReceiver<String>) {
     (server.build().unwrap(), heard)
 }
 
-/// A client that declares the extension, and the notifications that it receives.
+/// Client that declares the extension, and the notifications that it receives.
 fn tidal() -> (ClientHandlerBuilder, mpsc::UnboundedReceiver<Value>) {
     let (log, heard) = mpsc::unbounded_channel();
     let turned = log.clone();
@@ -79,7 +79,7 @@ fn tidal() -> (ClientHandlerBuilder, mpsc::UnboundedReceiver<Value>) {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Route {
-    /// Without bytes.
+    /// In process, without bytes.
     Local,
     Memory(Era),
     Tcp(Era),
@@ -243,13 +243,13 @@ async fn a_client_notifies_the_server() {
         let (handler, _received) = tidal();
         let client = route.connect(&endpoint, handler).await;
         in_time(client.notify("tides/seen", args! { by: "bob" })).await.unwrap();
-        // In process, a notification does not introduce its client.
+        // In process, a notification does not carry the identity of its client.
         let unit = if route == Route::Local { "none" } else { "foot" };
         assert_eq!(in_time(heard.recv()).await.unwrap(), format!("bob {unit}"));
-        // The name of a notification is no method, and the other way round.
+        // A notification cannot be called as a method, nor a method sent as a notification.
         let error = in_time(client.request_as::<Value>("tides/seen", args! { by: "bob" })).await;
         assert_eq!(error.unwrap_err().kind(), ErrorKind::MethodNotFound);
-        // Nobody handles it, and nobody is told.
+        // A notification without a handler is ignored, without an error.
         in_time(client.notify("tides/unknown", args! {})).await.unwrap();
         let error = in_time(client.notify("tides/undeclared", args! {})).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::CapabilityNotSupported);

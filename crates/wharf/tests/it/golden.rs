@@ -1,10 +1,9 @@
-//! Golden transcripts: for each revision, what a client says and, to the byte, what it hears.
+//! Golden transcripts: for each revision, the lines that a client sends and the exact bytes that it receives.
 //!
-//! `tests/golden/<revision>.txt` holds lines a client sends (`> `) and lines the server answers
-//! (`< `). `WHARF_GOLDEN=update cargo nextest run -p wharf-mcp golden` writes the answers anew: read
-//! the diff before you commit it. What differs from run to run has a name in the transcript:
-//! `$STATE1`, `$CURSOR1` … for sealed text, `$ELICITATION1` … for random ids, `$ASK` for the number of
-//! the last ask.
+//! `tests/golden/<revision>.txt` holds the lines of the client (`> `) and of the server (`< `). `WHARF_GOLDEN=update
+//! cargo nextest run -p wharf-mcp golden` updates the lines of the server: read the diff before you commit it. Values
+//! that differ between runs have a name in the transcript: `$STATE1`, `$CURSOR1` … for encrypted strings,
+//! `$ELICITATION1` … for random ids, `$ASK` for the id of the last server request.
 
 use crate::golden_server;
 
@@ -54,7 +53,7 @@ async fn check(name: &str) {
     assert_eq!(heard.lines().count(), wanted.lines().count(), "length of {name}.txt");
 }
 
-/// One client's connection, and the names it gave to what differs from run to run.
+/// Connection of one client, and the names of values that differ between runs.
 struct Conversation {
     lines: Lines<BufReader<ReadHalf<tokio::io::DuplexStream>>>,
     write: WriteHalf<tokio::io::DuplexStream>,
@@ -87,7 +86,8 @@ impl Conversation {
             let message = self.with_values(message);
             self.write.write_all(message.as_bytes()).await.expect("the server reads");
             self.write.write_all(b"\n").await.expect("the server reads");
-            // Time stands still while anything can run, so a timeout means: nothing more to say.
+            // The paused clock advances only when every task is idle, so a timeout means that the server has nothing
+            // more to send.
             while let Ok(line) = timeout(Duration::from_millis(50), self.lines.next_line()).await {
                 let line = line.expect("the server writes text").expect("the server stays");
                 let line = self.with_names(line);

@@ -1,4 +1,4 @@
-//! Errors that a handler's `?` gives for its own data: no text of them reaches a client.
+//! Errors that a handler's `?` returns about the server's own data: their text does not reach a client.
 
 use futures_util::StreamExt;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use wharf::{
     prelude::*,
 };
 
-/// Parses data of the server that are not what the handler expects.
+/// Parses server data that does not have the expected form.
 fn parse() -> Result<u8, Error> {
     Ok(serde_json::from_str("\"hunter2\"")?)
 }
@@ -102,7 +102,7 @@ async fn a_fault_in_the_callers_json_stays_the_callers_with_its_text() {
     }
 }
 
-/// Error of an application that is another error in all but its type, as `#[error(transparent)]` makes it.
+/// Application error that wraps another error, as `#[error(transparent)]` does.
 #[derive(Debug)]
 struct Transparent(Error);
 

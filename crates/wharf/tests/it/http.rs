@@ -1,4 +1,4 @@
-//! How messages that stand alone are answered over HTTP, without a socket.
+//! Responses to single messages over HTTP, without a socket.
 
 use std::{
     sync::{
@@ -19,34 +19,34 @@ use wharf::{
     server::Limits,
 };
 
-/// Answers at once.
+/// Returns at once.
 #[tool]
 async fn quick() -> &'static str {
     "done"
 }
 
-/// Says something first.
+/// Reports progress before it returns.
 #[tool]
 async fn chatty(ctx: Ctx) -> &'static str {
     ctx.progress(1.0).await;
     "done"
 }
 
-/// Takes a minute, and says nothing.
+/// Returns after a minute, without progress.
 #[tool]
 async fn slow() -> &'static str {
     tokio::time::sleep(Duration::from_secs(60)).await;
     "done"
 }
 
-/// Fails as it is told.
+/// Fails with the given kind of error.
 #[prompt]
 async fn fail(kind: String) -> Result<String, Error> {
     let kind = ErrorKind::ALL.iter().find(|it| it.name() == kind).copied();
     Err(Error::new(kind.unwrap_or(ErrorKind::InternalError)))
 }
 
-/// Asks who is there.
+/// Elicits the user's name.
 #[tool]
 async fn ask(ctx: Ctx) -> Result<String, ToolError> {
     #[derive(Deserialize, JsonSchema)]
@@ -98,7 +98,7 @@ fn header<'a>(reply: &'a Response<HttpBody>, name: &str) -> &'a str {
     reply.headers().get(name).map_or("", |value| value.to_str().unwrap())
 }
 
-/// The messages in a reply, whichever form it has.
+/// Messages of a response, as JSON or as an event stream.
 async fn messages(reply: Response<HttpBody>) -> Vec<Value> {
     let events = header(&reply, "content-type") == "text/event-stream";
     let body = reply.into_body().collect().await.unwrap().to_bytes();
@@ -158,7 +158,7 @@ async fn a_long_silence_turns_the_reply_into_a_stream_that_shows_life() {
     let comments = text.lines().filter(|line| line.starts_with(':')).count();
     assert!((2..=4).contains(&comments), "{text}");
     assert!(text.contains(r#""text":"done""#), "{text}");
-    // Who cannot read a stream waits.
+    // A client that does not accept streams waits for the reply.
     assert_eq!(messages(post(&server, JSON, slow()).await).await.len(), 1);
 }
 
@@ -241,7 +241,7 @@ async fn bodies_that_take_too_much_together_are_refused() {
     long["params"]["arguments"] = json!({"padding": "x".repeat(1000)});
     let reply = post(&server, BOTH, long).await;
     assert_eq!((reply.status().as_u16(), header(&reply, "retry-after")), (503, "1"));
-    // What was taken is given back.
+    // The limit is released after the call.
     assert_eq!(post(&server, BOTH, quick()).await.status(), 200);
 }
 

@@ -1,8 +1,8 @@
-//! A client of a server in the same process, and whom the server takes it for.
+//! Client of a server in the same process, and the principal of its calls.
 
 use wharf::{Client, Endpoint, Era, ErrorKind, Principal, client::ClientBuilder, prelude::*};
 
-/// Says who is calling.
+/// Returns the id of the caller.
 #[tool(scope = "ships:read")]
 async fn who(caller: Option<Principal>) -> String {
     caller.map_or_else(|| "nobody".to_owned(), |caller| caller.id().to_owned())
@@ -12,7 +12,7 @@ fn server() -> Endpoint {
     Server::new("harbour", "1.0.0").tool::<who>().build().unwrap()
 }
 
-/// Without bytes, and spoken to in each era.
+/// Clients without bytes, for each era.
 fn builders() -> [ClientBuilder; 3] {
     [Client::builder(), Client::builder().era(Era::Modern), Client::builder().era(Era::Legacy)]
 }
@@ -43,7 +43,7 @@ async fn a_principal_has_its_own_scopes() {
     }
 }
 
-/// Relayed calls keep their principal: a proxy does not authenticate callers.
+/// A proxied call keeps its principal: a proxy does not authenticate callers.
 #[tokio::test]
 async fn a_reverse_proxy_does_not_grant_loopback_rights() {
     let inner = Client::connect(server()).await.unwrap();

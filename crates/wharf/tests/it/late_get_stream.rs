@@ -34,7 +34,7 @@ async fn one() -> &'static str {
     "one"
 }
 
-/// Sends the user away to sign in.
+/// Elicits a sign-in by URL.
 #[tool]
 async fn sign_in(id: String, ctx: Ctx) -> Result<(), ToolError> {
     ctx.ask_url_as("key", &id, "Sign in.", "https://example.com").await?;
@@ -49,7 +49,7 @@ fn endpoint() -> Endpoint {
     server().build().unwrap()
 }
 
-/// What another thread does while a listen begins.
+/// Middleware that runs an action in another thread at the start of a subscription.
 #[derive(Clone, Default)]
 struct DuringSubscription(Arc<Mutex<Interference>>);
 
@@ -68,7 +68,7 @@ impl Middleware for DuringSubscription {
             && let Interference::Due(due) = std::mem::take(&mut *deed)
         {
             let begun = thread::spawn(due);
-            // It may have to wait for the listen, so this does not wait for ever.
+            // The action may have to wait for the subscription, so the loop is bounded.
             for _ in 0..100_000 {
                 if begun.is_finished() {
                     break;
@@ -81,7 +81,7 @@ impl Middleware for DuringSubscription {
     }
 }
 
-/// A layer that takes its time, as one does that looks something up elsewhere.
+/// Middleware that is slow, as if it looked something up on another server.
 struct SlowLayer;
 
 impl Middleware for SlowLayer {
@@ -93,7 +93,7 @@ impl Middleware for SlowLayer {
     }
 }
 
-/// Counts every call for the same caller.
+/// Middleware that counts all calls as calls of one caller.
 struct SameCallerLayer;
 
 impl Middleware for SameCallerLayer {
@@ -103,7 +103,7 @@ impl Middleware for SameCallerLayer {
     }
 }
 
-/// A client, which is like all others.
+/// Client; all clients send the same identity.
 struct Client {
     endpoint: Endpoint,
     session: Option<String>,
@@ -111,7 +111,7 @@ struct Client {
 }
 
 impl Client {
-    /// One that has a session and has said that it is ready.
+    /// Opens a session and completes the handshake.
     async fn new(endpoint: &Endpoint) -> Client {
         let client = Client::unready(endpoint, "2025-11-25").await;
         client.ready().await;
@@ -167,7 +167,7 @@ impl Client {
     }
 }
 
-/// What is said on a stream before it falls silent: the methods, with what they are about.
+/// Methods of all notifications on a stream until it is silent, with their subjects.
 async fn received_events(stream: &mut HttpBody) -> Vec<String> {
     let mut heard = Vec::new();
     let silence = Duration::from_secs(1);
@@ -198,7 +198,7 @@ async fn changes_before_the_first_stream_are_sent_once() {
     assert_eq!(received_events(&mut stream).await, ["tools/list_changed"]);
     registry.resources_changed();
     assert_eq!(received_events(&mut stream).await, ["resources/list_changed"]);
-    // Changes without a reader are sent to the next reader of the stream.
+    // A change without a reader is delivered to the next reader of the stream.
     drop(stream);
     registry.tools_changed();
     assert_eq!(received_events(&mut client.stream().await).await, ["tools/list_changed"]);

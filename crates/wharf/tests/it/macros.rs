@@ -1,6 +1,6 @@
-//! What the attributes make of a function, seen by the callers of a router.
+//! Primitives that the attributes generate from functions, as the callers of a router see them.
 
-// Its helpers are test code too.
+// Helper functions here are test code too, so they may use `unwrap`.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -335,7 +335,7 @@ fn list(router: &Router, method: Method) -> Vec<Value> {
     }
 }
 
-/// The text of the result, or of the refusal.
+/// Text of the result, or of the rejection.
 fn call(router: &Router, tool: &str, arguments: &Value) -> Result<String, String> {
     let request =
         RequestBuilder::new(Method::CallTool).target(tool).arguments(&arguments.to_string());
@@ -381,7 +381,7 @@ fn run(router: &Router, request: Request) -> Result<Reply, String> {
     }
 }
 
-/// A clock on which nothing ever times out.
+/// Clock whose timers never fire.
 struct Clock;
 
 impl Timer for Clock {
@@ -423,7 +423,7 @@ fn rate(
     stars
 }
 
-/// A list of lists cannot be typed into a prompt.
+/// A prompt argument cannot be a list of lists.
 #[prompt]
 fn grid(rows: Vec<Vec<u8>>) -> String {
     format!("{rows:?}")

@@ -1,4 +1,4 @@
-//! `Server::mask_errors`: no text of a handler's error reaches a client, and the log has it.
+//! `Server::mask_errors`: the text of a handler's error is logged and does not reach a client.
 
 use std::{
     io,
@@ -17,7 +17,7 @@ use wharf::{
 
 const SECRET: &str = "hunter2";
 
-/// Revisions with a handshake, whose version a message does not carry.
+/// Revisions with a handshake, whose messages do not carry the version.
 const LEGACY: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
 
 fn io_error() -> io::Error {
@@ -27,7 +27,7 @@ fn io_error() -> io::Error {
 /// Error of a handler.
 type Fail = fn() -> ToolError;
 
-/// Each way in which a handler can fail.
+/// Each kind of failure of a handler.
 const WAYS: [(&str, Fail); 9] = [
     ("text", || ToolError::new(SECRET)),
     ("content", || ToolError::content(vec![Content::text(SECRET), Content::text("no")])),
@@ -45,7 +45,7 @@ const WAYS: [(&str, Fail); 9] = [
     ("custom code", || Error::custom(42, SECRET).into()),
 ];
 
-/// Lines that were logged in this thread.
+/// Log lines of this thread.
 #[derive(Clone, Default)]
 struct LogBuffer(Arc<Mutex<Vec<u8>>>);
 
@@ -68,7 +68,7 @@ impl LogBuffer {
         (log, tracing::subscriber::set_default(lines.finish()))
     }
 
-    /// The line with this id.
+    /// Returns the line with this id.
     fn line(&self, id: &str) -> String {
         let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
         let line = text.lines().find(|line| line.contains(&format!("error_id=\"{id}\"")));
@@ -100,7 +100,7 @@ fn request(method: &str, params: Value) -> Value {
     json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
 }
 
-/// One request to each kind of handler, with the name that the log has.
+/// One request to each kind of handler, with the name that the log line contains.
 fn requests() -> Vec<(&'static str, Value)> {
     let call =
         |name: &'static str| (name, request("tools/call", json!({"name": name, "arguments": {}})));
@@ -168,7 +168,7 @@ async fn every_way_to_fail_is_masked_in_every_revision() {
 async fn a_result_of_a_tool_that_says_it_is_an_error_is_masked() {
     let (log, _guard) = LogBuffer::start();
     let endpoint = Server::new("test", "1").mask_errors(true).build().unwrap();
-    // Also of a tool that is added while the server runs.
+    // Also for a tool that is added while the server runs.
     let tool = Tool::new("tool", async || ToolResult::error(SECRET));
     endpoint.registry().add(tool).unwrap();
     let text = reply(&endpoint, requests().remove(0).1, "2026-07-28").await;
@@ -191,7 +191,7 @@ async fn a_task_stores_no_text_of_an_error() {
     }
 }
 
-/// Calls the tool `task` as a task of this revision, and returns what the client learns about its end.
+/// Calls the tool `task` as a task in this revision, and returns the text that the client receives at its end.
 async fn followed(endpoint: &Endpoint, revision: &str) -> String {
     let arguments = json!({"name": "task", "arguments": {}, "task": {"ttl": 60_000}});
     let created = reply(endpoint, request("tools/call", arguments), revision).await;
@@ -205,7 +205,7 @@ async fn followed(endpoint: &Endpoint, revision: &str) -> String {
             tokio::task::yield_now().await;
             continue;
         }
-        // The legacy dialect has a method of its own for the result.
+        // The legacy dialect has a separate method for the result.
         return match LEGACY.contains(&revision) {
             true => {
                 let asked = request("tasks/result", json!({"taskId": id}));

@@ -1,5 +1,5 @@
-//! Every method, in every revision, with its capability on and off: what the revision does not have,
-//! or the server did not advertise, is "method not found", never a crash and never silence.
+//! Every method, in every revision, with its capability on and off: a method that the revision lacks or the server does
+//! not advertise is rejected with "method not found".
 
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
@@ -8,7 +8,7 @@ use wharf::prelude::*;
 const MODERN: &str = "2026-07-28";
 const REVISIONS: [&str; 5] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", MODERN];
 
-/// Which era has a method.
+/// Era that has a method.
 #[derive(Clone, Copy, PartialEq)]
 enum Has {
     Both,
@@ -17,7 +17,7 @@ enum Has {
     Neither,
 }
 
-/// Method, parameters, the era that has it, and whether a capability stands before it.
+/// Method, parameters, the era that has it, and true if it requires a capability.
 fn methods() -> Vec<(&'static str, Value, Has, bool)> {
     use Has::{Both, Legacy, Modern, Neither};
     let prompt =
@@ -71,7 +71,7 @@ fn empty() -> Server {
     Server::new("empty", "1").logging(false)
 }
 
-/// Sends one request in `revision`, after the handshake if that needs one, and gives the reply.
+/// Sends one request in `revision`, after the handshake if the revision has one, and returns the reply.
 async fn ask(server: Server, revision: &str, method: &str, mut params: Value) -> Value {
     let (ours, theirs) = tokio::io::duplex(1 << 16);
     let endpoint = server.build().unwrap();
@@ -114,7 +114,7 @@ async fn only_declared_methods_are_supported() {
             assert_eq!(reply["error"]["code"] == code, !known, "{revision} {method}: {reply}");
             assert_eq!(reply["result"].is_object(), known, "{revision} {method}: {reply}");
 
-            // The first revision has no capability for completions: there it needs none.
+            // The first revision has no capability for completions, so the method is always available.
             let free = revision == "2024-11-05" && method == "completion/complete";
             let answered = known && (!gated || free);
             let reply = ask(empty(), revision, method, params).await;

@@ -88,7 +88,7 @@ async fn the_admin_listener_serves_metrics_and_health() {
     assert!(stopping.contains(r#""running":false"#), "{stopping}");
 }
 
-/// Binds an address as soon as it is free.
+/// Binds the address once it is free.
 async fn bind_again(address: SocketAddr) -> TcpListener {
     for _ in 0..10_000 {
         if let Ok(listener) = TcpListener::bind(address).await {
@@ -106,7 +106,7 @@ async fn the_admin_listener_ends_with_its_server() {
     endpoint.drained().await;
     drop(bind_again(admin).await);
     let (endpoint, admin) = server().await;
-    // A connection does not keep the server.
+    // An open connection does not delay the end of the server.
     let _silent = TcpStream::connect(admin).await.unwrap();
     drop(endpoint);
     bind_again(admin).await;
@@ -166,7 +166,7 @@ impl Prometheus {
             .replace("interval: 15s", "interval: 1s");
         let file = directory.join("prometheus.yml");
         fs::write(&file, configuration).unwrap();
-        // The port is free again when Prometheus starts.
+        // Frees the port before Prometheus starts.
         let address = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
         let process = Command::new("prometheus")
             .arg(format!("--config.file={}", file.display()))
@@ -189,7 +189,7 @@ impl Prometheus {
         self.get_until(&format!("/api/v1/query?query={}", percent_encoded(query)), text).await
     }
 
-    /// Asks until the answer has this text.
+    /// Requests `path` until the response contains `text`.
     async fn get_until(&self, path: &str, text: &str) -> String {
         let deadline = Instant::now() + Duration::from_secs(60);
         loop {
@@ -243,7 +243,7 @@ async fn a_real_prometheus_scrapes_the_server() {
     let answer = prometheus.query_until(query, r#","2"]"#).await;
     assert!(answer.contains(r#""mcp_method_name":"tools/call""#), "{answer}");
     assert!(answer.contains(r#""job":"wharf""#), "{answer}");
-    // The rules in `deploy/` are evaluated, without an error.
+    // The rules in `deploy/` are evaluated without an error.
     let rules = prometheus.get_until("/api/v1/rules", r#""health":"ok""#).await;
     assert!(rules.contains("WharfDown") && !rules.contains(r#""health":"err""#), "{rules}");
 }
@@ -267,7 +267,7 @@ async fn prometheus_understands_every_query_of_the_dashboard() {
         let answer = prometheus.query(&query).await;
         assert!(answer.contains(r#""status":"success""#), "{query}: {answer}");
     }
-    // A gauge of the process has a value at once.
+    // A gauge of the process has a value from the start.
     let memory = prometheus.query(r#"process_resident_memory_bytes{job=~".*"}"#).await;
     assert!(memory.contains("\"value\""), "{memory}");
 }

@@ -1,4 +1,4 @@
-//! Calls that need no connection are observed like others: in process, through a proxy, as tasks and notifications.
+//! Calls without a connection are observed like others: in process, through a proxy, as tasks and notifications.
 
 use std::{
     future::pending,
@@ -17,7 +17,7 @@ use wharf::{
     server::{CustomMethod, ProtocolExtension},
 };
 
-/// How long anything may take before the test gives up. No test measures a time.
+/// Timeout after which a test fails. No test measures a time.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Log of the calls, one line at the end of each: side, method, target, outcome.
@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 struct CallLog(Arc<Mutex<Vec<String>>>);
 
 impl CallLog {
-    /// Returns the lines since the last time, without the discovery of servers.
+    /// Returns the lines since the last call of this function, without the discovery of servers.
     fn take(&self) -> Vec<String> {
         let lines = std::mem::take(&mut *self.0.lock().unwrap());
         lines.into_iter().filter(|line| !line.contains("server/discover")).collect()
@@ -120,7 +120,7 @@ async fn forwarded_calls_are_observed_by_every_side() {
     let client = Client::connect(&proxy).await.unwrap();
     proxied.take();
     served.take();
-    // Names are known once a list or a result had them.
+    // A name is reported once a list or a result has contained it.
     for known in [" unknown", ""] {
         client.call("echo", ()).await.unwrap();
         client.prompt("weather", ()).await.unwrap();

@@ -1,4 +1,4 @@
-//! Every event comes from a real server, and its gauges return to zero.
+//! A real server emits every event, and its gauges return to zero.
 
 use std::{
     future::pending,
@@ -209,7 +209,7 @@ async fn sessions_streams_and_calls_in_flight_return_to_zero() {
 async fn every_event_comes_from_a_real_server() {
     let server = ObservedServer::start().await;
     let events = server.events.clone();
-    // Bytes, sessions and refusals.
+    // Bytes, sessions and rejections.
     let mut line = server.line().await;
     line.write_all(b"{nonsense\n").await.unwrap();
     server.is("wharf_rejected_total{reason=\"parse_error\"}", 1.0).await;

@@ -1,4 +1,4 @@
-//! Export over OTLP, read by the generated classes of OpenTelemetry (PyPI `opentelemetry-proto`): one trace over a client,
+//! OTLP export, parsed by the generated classes of OpenTelemetry (PyPI `opentelemetry-proto`): one trace over a client,
 //! a proxy, a server and a task. `cargo xtask foreign` installs the receiver.
 
 use std::{
@@ -49,7 +49,7 @@ impl Receiver {
         otlp
     }
 
-    /// Everything that was received.
+    /// All received objects.
     fn end(mut self) -> Vec<Value> {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
@@ -109,7 +109,7 @@ async fn one_trace(version: &str) -> Vec<Value> {
     let name = "tools/call count";
     let hops = [
         find(&spans, "client", "SPAN_KIND_CLIENT", name),
-        // A proxy does not list the tools of its server, so their names are no part of the span's.
+        // A proxy does not list the tools of its server, so the name of its server span does not contain the tool.
         find(&spans, "proxy", "SPAN_KIND_SERVER", "tools/call"),
         find(&spans, "proxy", "SPAN_KIND_CLIENT", name),
         find(&spans, "end", "SPAN_KIND_SERVER", name),

@@ -1,4 +1,4 @@
-//! Log of a program that ends in `run`: its lines on stderr.
+//! Log of a program whose `main` ends in `run`: its lines on stderr.
 
 use std::{
     io::Write as _,
@@ -11,10 +11,10 @@ use wharf::{
     server::{CommandLine, Transport},
 };
 
-/// Words of the command line of the program that the tests run, separated by spaces.
+/// Environment variable with the command line of the tested program, separated by spaces.
 const WORDS: &str = "RUN_LOG_WORDS";
 
-/// Not a test: the program that the tests run in a process of its own.
+/// Not a test: the program that the tests run in a separate process.
 #[test]
 #[ignore = "the tests of logs start it"]
 fn program() {
@@ -70,7 +70,7 @@ fn run(words: &str, variables: &[(&str, &str)]) -> Output {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let call = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"report","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}"#;
-    // A program that failed to start does not read it.
+    // A program that failed to start does not read its input.
     let _ = child.stdin.take().unwrap().write_all(format!("{call}\n").as_bytes());
     child.wait_with_output().unwrap()
 }
@@ -81,7 +81,7 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// The lines of the tool, as JSON.
+/// Log lines of the tool, as JSON.
 fn json_lines(output: &Output) -> Vec<Value> {
     let text = stderr(output);
     let lines = text.lines().filter(|line| line.contains("moor"));

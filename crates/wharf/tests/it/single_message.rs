@@ -1,4 +1,4 @@
-//! One message in, one reply out, with no runtime but a thread that waits.
+//! One message in, one reply out, without an async runtime: a thread blocks on the future.
 
 use std::time::Duration;
 
@@ -57,7 +57,7 @@ fn endpoint() -> Endpoint {
     server().build().expect("it builds")
 }
 
-/// The smallest runtime there is.
+/// Minimal executor.
 fn wait<T>(future: impl Future<Output = T> + Send) -> T {
     use std::{
         sync::Arc,

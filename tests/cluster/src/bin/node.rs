@@ -57,7 +57,7 @@ async fn authenticate(mut request: Request, next: Next) -> Response {
     next.run(request).await
 }
 
-/// Bursts of two seconds; only tools count.
+/// Rate limits: bursts of two seconds; only tool calls count.
 fn rates(per_second: f64) -> Rates {
     let tool_calls = Rate { per_second, burst: per_second * 2.0 };
     Rates::default().calls(Rate { per_second: 1e6, burst: 1e6 }).tool_calls(tool_calls)
@@ -73,7 +73,7 @@ async fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     let tool_state = ToolState::new(Arc::new(FileJournal(Mutex::new(file))), &name);
     let options = TaskOptions::default()
         .lease(Duration::from_millis(lease.parse()?))
-        // Tasks of this cluster lose their nodes all the time, which is not a fault of theirs.
+        // Tasks of this cluster lose their nodes often, through no fault of the tasks.
         .attempts(1000)
         .backoff(Duration::from_millis(50))
         .longest_backoff(Duration::from_millis(500))

@@ -22,7 +22,7 @@ pub(crate) const WHARF: &str = "wharf";
 /// Rust server with durable tasks. It is separate from Wharf's main benchmark server, whose size is measured.
 pub(crate) const TASK_SERVERS: [(&str, &str); 1] = [(WHARF, "bench-wharf-tasks")];
 
-/// Validators of JSON Schema, and their program.
+/// JSON Schema validators with their program.
 pub(crate) const JSONSCHEMA: &str = "jsonschema";
 pub(crate) const VALIDATORS: [(&str, &str); 2] =
     [(WHARF, "bench-schema"), (JSONSCHEMA, "bench-schema")];
@@ -88,7 +88,7 @@ impl Contender {
         Contender { words: [words, &self.words].concat(), ..self.clone() }
     }
 
-    /// With its tasks in a store, where they outlive it; `None` if it cannot.
+    /// The server with its tasks in a durable store; `None` if it does not support the store.
     pub(crate) fn with_store(&self, engine: StoreEngine, store: &Store) -> Option<Self> {
         let environment = vec![
             ("BENCH_STORE", store.url().to_owned()),
@@ -100,14 +100,15 @@ impl Contender {
         can.then(|| Contender { environment, ..self.clone() })
     }
 
-    /// With observers; `None` if it has none. Separate from Wharf's main benchmark server, whose size is measured.
+    /// The server with observers; `None` if it has none. The program is separate from Wharf's main benchmark server,
+    /// whose size is measured.
     pub(crate) fn with_observers(&self, observers: &str) -> Option<Self> {
         let environment = vec![("BENCH_OBSERVERS", observers.to_owned())];
         let words = vec![self.program().with_file_name("bench-wharf-observed").into()];
         (self.name == WHARF).then(|| Contender { environment, words, ..self.clone() })
     }
 
-    /// The program of a validator, which calls it so often.
+    /// Command that runs a validator this number of times.
     pub(crate) fn validator(&self, operation: &str, schema: &str, calls: u64) -> Command {
         let mut command = self.command();
         command.args([self.name, operation, schema, &calls.to_string()]);

@@ -19,9 +19,9 @@ use super::workloads::SHORT;
 pub(crate) enum CountedCall {
     Stdio(Operation, Protocol),
     Http(Operation, Mode),
-    /// A short call over stdio, with these observers.
+    /// Short call over stdio, with these observers.
     Observed(&'static str),
-    /// Validating arguments by a schema.
+    /// Validation of arguments against a schema.
     Schema(&'static str),
 }
 

@@ -15,7 +15,7 @@ pub(crate) struct Options {
 
 /// Name prefix of the workloads with tasks.
 pub(crate) const TASKS: &str = "tasks";
-/// How the names of workloads of validators begin.
+/// Name prefix of the workloads with validators.
 pub(crate) const SCHEMA: &str = "schema";
 
 pub(crate) const USAGE: &str = "\
@@ -86,7 +86,7 @@ impl Options {
         self.only.first().is_some_and(|name| name.starts_with(TASKS))
     }
 
-    /// Whether validators are measured: by themselves, or not at all.
+    /// True if only the workloads with validators are measured.
     pub(crate) fn about_schemas(&self) -> bool {
         self.only.first().is_some_and(|name| name.starts_with(SCHEMA))
     }

@@ -8,11 +8,11 @@ use bench::process::Cores;
 
 use super::contenders::Contender;
 
-/// The schemas of tools that `bench-schema` contains, each with how it came to be.
+/// Schemas of tools in `bench-schema`, each with its origin.
 pub(crate) const SCHEMAS: [(&str, &str); 3] =
     [("issue", "by hand"), ("event", "by Zod"), ("order", "by Pydantic")];
 
-/// What a validator does.
+/// Operation of a validator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
     Validate,
@@ -28,7 +28,7 @@ impl Operation {
     }
 }
 
-/// Both operations, each for about half of the time.
+/// Measures both operations, each for about half of the time.
 pub(crate) fn measure(
     cores: &Cores,
     contender: &Contender,
@@ -46,7 +46,7 @@ pub(crate) fn measure(
     ]))
 }
 
-/// Nanoseconds of each of so many calls.
+/// Runs this number of calls; returns the nanoseconds per call.
 pub(crate) fn run(
     cores: &Cores,
     contender: &Contender,

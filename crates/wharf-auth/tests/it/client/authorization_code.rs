@@ -206,7 +206,7 @@ async fn step_up_authorization_requests_more_scopes() {
     let more = "Bearer error=\"insufficient_scope\", scope=\"write\"";
     assert_eq!(client.rejected_with(403, more, 0).await, Ok(true));
     assert_eq!(setup.user.query(1)["scope"], "read write");
-    // It was requested without effect: no further prompt.
+    // The scope was already requested without effect: no further prompt.
     assert_eq!(client.rejected_with(403, more, 1).await, Ok(false));
     client.accepted().await;
     assert_eq!(client.rejected_with(403, more, 0).await, Ok(false));

@@ -192,7 +192,7 @@ async fn metadata_is_looked_for_in_the_specified_order() {
 #[tokio::test]
 async fn a_challenge_has_the_metadata_url() {
     let setup = TestSetup::default_setup().await;
-    // At the root, for the whole origin.
+    // Metadata at the root is valid for the whole origin.
     let issuer = setup.issuer.origin.clone();
     let root = at("/.well-known/oauth-protected-resource", move |asked| {
         let origin = format!("http://{}", asked.header("host").unwrap());
@@ -203,10 +203,10 @@ async fn a_challenge_has_the_metadata_url() {
     let moved = TestSetup::with(both, no_override(), TestUser::consenting()).await;
     assert_eq!(moved.client().rejected("Bearer").await, Ok(true));
     assert_eq!(moved.mcp.paths(), [PRM, "/.well-known/oauth-protected-resource"]);
-    // Exactly as published: no slash is added.
+    // The resource is sent exactly as published: no slash is added.
     assert_eq!(moved.user.query(0)["resource"], moved.mcp.origin);
 
-    // Only at the URL of the challenge.
+    // The metadata is requested only at the URL in the challenge.
     let hint = format!("Bearer resource_metadata=\"{}{PRM}\"", setup.mcp.origin);
     assert_eq!(setup.client().rejected(&hint).await, Ok(true));
     assert_eq!(setup.mcp.paths(), [PRM]);
@@ -217,7 +217,7 @@ async fn a_challenge_has_the_metadata_url() {
 
 #[tokio::test]
 async fn servers_without_resource_metadata_are_their_own_issuer() {
-    // With metadata, and without: then at the default endpoints.
+    // With metadata of the authorization server, and without it, at the default endpoints.
     for with_metadata in [true, false] {
         let overridden: ResponseOverride = Arc::new(move |asked| {
             let origin = format!("http://{}", asked.header("host").unwrap());
@@ -255,7 +255,7 @@ async fn a_secret_is_for_the_issuer_that_got_it_first() {
         let error = second.client_with(other.clone()).rejected("Bearer").await.unwrap_err();
         assert!(error.message.contains("Auth::issuer"), "{error}");
         assert_eq!(second.issuer.paths(), Vec::<String>::new());
-        // Unless the user names the issuer, or the credentials are others.
+        // The credentials are sent if the user names the issuer, or if they are other credentials.
         let document = other.clone().issuer(&second.issuer.origin);
         assert_eq!(second.client_with(document).rejected("Bearer").await, Ok(true));
         let another = TestSetup::default_setup().await;

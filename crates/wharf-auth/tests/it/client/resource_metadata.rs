@@ -50,7 +50,7 @@ async fn is_accepted(place: &str, is_named: bool, resource: &str) -> bool {
 #[tokio::test]
 async fn metadata_is_for_the_server_and_no_other() {
     let own = format!("{WELL_KNOWN}{SERVER}");
-    // At its own path, or where the challenge points: for exactly this server.
+    // At its own path, or at the URL in the challenge: valid for exactly this server.
     for (place, is_named) in [(own.as_str(), false), (&own, true), ("/custom.json", true)] {
         for resource in [SERVER, "/team/mcp/"] {
             assert!(is_accepted(place, is_named, resource).await, "{place} {resource}");
@@ -73,6 +73,6 @@ async fn metadata_at_the_root_may_be_for_the_whole_origin() {
             assert!(!is_accepted(WELL_KNOWN, is_named, resource).await, "{is_named} {resource}");
         }
     }
-    // Not in between, even if the resource matches the path.
+    // Not at a path between the root and the server's, even if the resource matches the path.
     assert!(!is_accepted(&format!("{WELL_KNOWN}/team"), true, "/team").await);
 }

@@ -34,7 +34,7 @@ fn requests(setup: &TestSetup) -> Vec<String> {
 async fn a_refresh_is_one_request() {
     let setup = TestSetup::default_setup().await;
     let client = logged_in(&setup).await;
-    // As real servers do, the challenge names the metadata that is known.
+    // As with real servers, the challenge names the metadata URL that the client has stored.
     let hint = format!("Bearer resource_metadata=\"{}{PRM}\"", setup.mcp.origin);
     for challenge in ["Bearer", hint.as_str()] {
         assert_eq!(client.rejected(challenge).await, Ok(true));
@@ -100,7 +100,7 @@ async fn a_refresh_token_is_not_sent_twice_to_the_same_endpoint() {
         let origin = format!("http://{}", asked.header("host").unwrap_or_default());
         match (is_broken.load(SeqCst), asked.path.as_str()) {
             (true, "/token") => Some(error_response(503, "temporarily_unavailable")),
-            // What a refresh does not use has changed.
+            // Metadata fields that a refresh does not use have changed.
             (true, AS_METADATA) => {
                 let mut document = metadata(&origin);
                 document["scopes_supported"] = json!(["new"]);

@@ -136,7 +136,7 @@ async fn a_user_with_many_registrations_evicts_their_own() {
     assert_eq!(node.post("/revoke", &[], &ended).await.status, 200);
     more(&mut clients).await;
     assert!(!is_known(&clients[30]).await && is_known(&clients[0]).await);
-    // One that others use as well stays longer than those that only she uses.
+    // A registration that others use as well is evicted later than those that only she uses.
     node.sign_in(&idp, &clients[0], "bob").await;
     more(&mut clients).await;
     assert!(is_known(&clients[0]).await && !is_known(&clients[1]).await);

@@ -231,7 +231,7 @@ async fn another_browser_cannot_finish_the_sign_in() {
     let page = victim.get(&node, &target(&back)).await;
     assert!(page.status == 400 && page.is_dead_end(), "{}", page.text);
     assert!(idp.asked().is_empty(), "the provider's code was not even redeemed");
-    // Nor with the attacker's consent cookie, which is older than the consent.
+    // The attacker's consent cookie, which is older than the consent, does not help either.
     let mut planted = Browser::default();
     let consent = "__Host-wharf-consent";
     planted.cookies.insert(consent.into(), attacker.cookies[consent].clone());

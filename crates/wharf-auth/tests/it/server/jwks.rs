@@ -95,7 +95,7 @@ async fn fetches_for_unknown_keys_are_rate_limited() {
     }
     assert!(is_accepted(&issuer, &authenticator).await);
     assert_eq!(issuer.fetches(), 6);
-    // For an hour.
+    // The rate limit also holds for an hour of unknown keys.
     for minute in 0..60 {
         advance(Duration::from_secs(60)).await;
         for number in 0..20 {
@@ -135,13 +135,13 @@ async fn cached_keys_bridge_an_outage_of_the_issuer() {
     let authenticator = issuer.jwt();
     assert!(is_accepted(&issuer, &authenticator).await);
     issuer.set_down(true);
-    // Fresh, then stale.
+    // The cached keys are fresh at first, then stale.
     for _ in 0..6 {
         advance(Duration::from_secs(600)).await;
         assert!(is_accepted(&issuer, &authenticator).await);
     }
     assert!(issuer.fetches() <= 7, "{}", issuer.fetches());
-    // Not without end.
+    // Stale keys are accepted for a limited time.
     advance(Duration::from_secs(600)).await;
     let denied =
         TestRequest::bearer(&issuer.good_token()).authenticate(&authenticator).await.unwrap_err();

@@ -1,4 +1,4 @@
-//! Arguments in every form the command line takes.
+//! Arguments in every form of the command line.
 
 use crate::cli::sandbox::{Sandbox, WHARF};
 

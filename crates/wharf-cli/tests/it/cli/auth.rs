@@ -47,7 +47,7 @@ impl TestUser {
         finished(self.command(words), "")
     }
 
-    /// What the browser was opened at, once it is.
+    /// URL with which the browser was opened; waits for it.
     pub(crate) fn opened(&self) -> String {
         let file = self.sandbox.dir.join("opened");
         let deadline = Instant::now() + PATIENCE;
@@ -62,7 +62,7 @@ impl TestUser {
         url.to_owned()
     }
 
-    /// Logs in, with these words besides.
+    /// Logs in with additional arguments.
     pub(crate) fn log_in(&self, words: &[&str]) -> Value {
         let url = self.gate.url.clone();
         let running = Running::start(self.command(&[&["auth", "login", &url], words].concat()));
@@ -79,7 +79,7 @@ impl TestUser {
     }
 }
 
-/// What a URL asks for.
+/// Value of a parameter of an authorization URL.
 pub(crate) fn asked(url: &str, name: &str) -> String {
     let url = url::Url::parse(url).unwrap();
     let found = url.query_pairs().find(|(known, _)| known == name);
@@ -134,7 +134,7 @@ fn stored_logins_are_owner_only_and_never_printed() {
     let status = status.json();
     assert_eq!(status["logins"][0]["renewed"], true);
     assert_eq!(status["token_store"]["file"], json!(me.logins()));
-    // Other users may have read the file: it is not used until its permissions are fixed.
+    // Other users may have read the file, so it is not used until its permissions are fixed.
     fs::set_permissions(me.logins(), fs::Permissions::from_mode(0o644)).unwrap();
     for words in [["list", &url, "tools"], ["auth", "status", &url], ["auth", "logout", &url]] {
         let error = me.run(&words).error(3);
@@ -151,7 +151,7 @@ fn a_login_requires_consent() {
         let hint = format!("`wharf auth login {url}`");
         assert!(error["hint"].as_str().unwrap().contains(&hint), "{error}");
     }
-    // At a terminal, but for a program.
+    // At a terminal, but with JSON output.
     let (code, shown) = Pty::start(me.command(&["list", &url, "--json"])).end();
     assert!(code == 3 && shown.contains("wharf auth login"), "{shown}");
     assert_eq!(me.gate.count("/register") + me.gate.count("/authorize"), 0);
@@ -191,7 +191,7 @@ fn an_expired_token_is_renewed_once_for_concurrent_calls() {
         assert_eq!(code, 0, "{err}");
     }
     assert_eq!(me.gate.count("grant_type=refresh_token"), 1);
-    // What cannot be renewed any more is a login that is over.
+    // A login that cannot be renewed has expired.
     me.gate.expire();
     me.gate.state().refresh.clear();
     let error = me.run(&words).error(3);
@@ -229,7 +229,7 @@ fn a_header_of_the_users_own_goes_before_a_login() {
     assert_eq!(me.gate.count("refresh_token="), 0);
 }
 
-/// CVE-2025-6514 (mcp-remote): the URL of the page reached a shell.
+/// CVE-2025-6514 (mcp-remote): the URL of the authorization page reached a shell.
 #[test]
 fn only_web_pages_are_opened() {
     let me = TestUser::new("auth-hostile");
@@ -250,7 +250,7 @@ fn only_web_pages_are_opened() {
         assert_eq!(ran.code, 3, "{page}: {ran:?}");
         assert!(!me.sandbox.dir.join("opened").exists(), "{page}");
     }
-    // What a shell would obey arrives as it was sent, and as one word.
+    // Shell metacharacters arrive unchanged, in a single argument.
     let at = url.replace("/mcp", "/authorize");
     me.gate.state().authorize = Some(format!("{at}?x=$(touch hacked)`id`;'\"&y=--z"));
     let running = Running::start(me.command(&["auth", "login", &url]));
@@ -285,7 +285,7 @@ fn a_program_logs_in_with_client_credentials() {
         me.run(&["auth", "logout", &url]);
     }
     assert_eq!(me.gate.count("/register") + me.gate.count("GET /authorize"), 0);
-    // A person who logs in afterwards does so in their own name.
+    // An interactive login afterwards does not use the machine's credentials.
     given("@env:ROBOT").json();
     me.log_in(&[]);
     assert!(!fs::read_to_string(me.logins()).unwrap().contains("client_credentials"));
@@ -313,7 +313,7 @@ fn logins_at_the_same_time_do_not_lose_each_other() {
     }
     let status = sandbox.run(&["auth", "status"]).json();
     assert_eq!(status["logins"].as_array().unwrap().len(), gates.len(), "{status}");
-    // A program gets in anew when its token has ended.
+    // A program obtains a new token when its old one has expired.
     gates[0].expire();
     sandbox.run(&["list", &gates[0].url]).json();
 }
@@ -346,7 +346,7 @@ fn logins_are_encrypted_with_a_keychain_key() {
     run(&["list", &url]).json();
     let key = fs::read_to_string(me.sandbox.dir.join("key")).unwrap();
     assert!(!fs::read_to_string(me.sandbox.dir.join("calls")).unwrap().contains(&key));
-    // Once the key is lost nothing opens the file, but one can leave.
+    // Without the key the file cannot be decrypted, but a logout still works.
     fs::remove_file(me.sandbox.dir.join("key")).unwrap();
     let error = run(&["list", &url]).error(3);
     assert!(error["message"].as_str().unwrap().contains("keychain"), "{error}");

@@ -24,7 +24,7 @@ fn an_interactive_user_can_log_in_during_a_command() {
     browse(&me.opened());
     let (code, shown) = pty.end();
     assert!(code == 0 && shown.ends_with("3\n"), "{shown}");
-    // Once is enough.
+    // A second login is not necessary.
     let (code, shown) = Pty::start(me.command(&words)).end();
     assert_eq!((code, shown.as_str()), (0, "3\n"));
 }
@@ -69,7 +69,7 @@ fn more_scopes_are_asked_for_right_after_a_login() {
 fn without_a_browser_the_address_is_shown_and_pasted_back() {
     let me = TestUser::new("auth-paste");
     let url = me.gate.url.clone();
-    // A browser that does not start is as good as none.
+    // A browser that does not start is handled like a missing one.
     let mut command = me.command(&["auth", "login", &url]);
     command.env("BROWSER", "false");
     let mut pty = Pty::start(command);
@@ -81,7 +81,7 @@ fn without_a_browser_the_address_is_shown_and_pasted_back() {
     let page = page.expect("the address is shown").to_owned();
     assert_eq!(asked(&page, "code_challenge_method"), "S256");
     pty.type_line("http://127.0.0.1:1/callback?code=x&state=y").until("another login");
-    // A browser elsewhere does not get here: its address line has what is needed.
+    // A browser on another machine cannot reach the redirect URI: the user pastes the URL from its address bar.
     let back = redirected(&page);
     pty.type_line(&back);
     let (code, shown) = pty.end();
@@ -97,7 +97,7 @@ fn without_a_browser_the_address_is_shown_and_pasted_back() {
     assert!(code == 0 && shown.contains("notes:read") && !shown.contains("press"), "{shown}");
 }
 
-/// Where the authorization server sends a browser that opens `page`.
+/// URL to which the authorization server redirects a browser that opens `page`.
 fn redirected(page: &str) -> String {
     use std::io::{Read as _, Write as _};
     let rest = page.strip_prefix("http://").unwrap();

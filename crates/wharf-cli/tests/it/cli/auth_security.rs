@@ -11,10 +11,10 @@ use crate::cli::{
     pty::Pty,
 };
 
-/// A page in a network of its own.
+/// Authorization endpoint in a private network.
 const PRIVATE: &str = "https://10.1.2.3";
 
-/// Does at the gate what a browser in that network would do at the page.
+/// Authorizes at the test server, as a browser in the private network would.
 fn visit(me: &TestUser) {
     let page = me.opened();
     assert!(page.starts_with(PRIVATE), "{page}");
@@ -35,7 +35,7 @@ fn private_networks_need_permission() {
     visit(&me);
     let (code, err) = running.end();
     assert_eq!(code, 0, "{err}");
-    // What was allowed once is remembered with the login.
+    // A permission that the user gave is stored with the login.
     let mut pty = Pty::start(me.command(&["call", &url, GUARDED.0, "text=ahoy"]));
     pty.until("[y]es").type_line("y");
     visit(&me);
@@ -108,7 +108,7 @@ fn a_secret_needs_an_issuer_or_a_yes_at_the_terminal() {
     pty.until("[N]o").type_line("y");
     assert_eq!(pty.end().0, 0);
     assert_eq!(me.gate.count("/token"), 1);
-    // From then on the login says which issuer it is.
+    // From then on, the login determines the issuer.
     me.gate.expire();
     me.run(&["list", &url]).json();
     assert_eq!(me.gate.count("/token"), 2);
@@ -119,7 +119,7 @@ fn a_logout_failure_is_reported() {
     let me = TestUser::new("auth-stays");
     let url = me.gate.url.clone();
     me.log_in(&[]);
-    // Nothing can be written where the lock leads elsewhere.
+    // Nothing is written through a lock file that is a symbolic link.
     let lock = me.logins().with_file_name("logins.json.lock");
     fs::remove_file(&lock).unwrap();
     symlink(me.sandbox.dir.join("elsewhere"), &lock).unwrap();

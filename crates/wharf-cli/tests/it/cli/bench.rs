@@ -13,10 +13,10 @@ use crate::cli::{
     scripted_server::{http_reply, regular_reply, request},
 };
 
-/// Short runs: what is counted is looked at, not how long it took.
+/// Options of short runs: the tests check counts, not times.
 const SHORT: [&str; 4] = ["--duration", "200ms", "--warmup", "50ms"];
 
-/// The report of a run that ended with this code.
+/// Report of a run with this exit code.
 fn report(ran: &CommandOutput, code: i32) -> Value {
     assert_eq!(ran.code, code, "{ran:?}");
     serde_json::from_str(&ran.out).unwrap_or_else(|error| panic!("{error}: {ran:?}"))
@@ -121,7 +121,7 @@ fn timed_out_calls_are_errors() {
     assert_eq!(number(&failed, "errors"), 2.0);
 }
 
-/// A server that discovers well, and ends the connection on every other call of a tool.
+/// Server with a correct discovery that closes the connection on every other tool call.
 fn unreliable_server() -> (String, std::sync::mpsc::Receiver<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
@@ -203,7 +203,7 @@ mod at_a_terminal {
         Pty::start(command)
     }
 
-    /// What stands after the progress line was taken away.
+    /// Output after the progress line was erased.
     fn result(shown: &str) -> &str {
         shown.rsplit("\x1b[K").next().unwrap()
     }
@@ -272,7 +272,7 @@ mod at_a_terminal {
         let words = ["bench", "add", "a=1", "b=2", "--duration", "10m", "--warmup", "0"];
         let environment = [("NO_COLOR", "1")];
         let mut pty = demo(&sandbox, &words, &environment);
-        // Drawn four times a second, so by then calls were made.
+        // The line is drawn four times a second, so calls were made by then.
         for _ in 0..8 {
             pty.until("s left");
         }
@@ -282,7 +282,7 @@ mod at_a_terminal {
         assert_eq!(code, 130, "{shown}");
         assert!(shown.contains("\nThroughput  ") && shown.contains("p50"), "{shown}");
         assert!(shown.ends_with("\nInterrupted\n"), "{shown}");
-        // While nothing counts yet, there is nothing to tell.
+        // During the warm-up nothing is counted, so there is nothing to report.
         let words = ["bench", "--warmup", "10m", "--connections", "1"];
         let mut pty = demo(&sandbox, &words, &environment);
         pty.until("Warming up: ").interrupt();

@@ -1,4 +1,4 @@
-//! Every verb, as a program uses it.
+//! Every command, with JSON output.
 
 use serde_json::json;
 

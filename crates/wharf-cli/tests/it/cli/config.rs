@@ -77,7 +77,7 @@ fn expanded_variable_values_are_masked() {
         let hidden = show(&[]);
         assert!(hidden.contains("${WHARF_TEST_KEY}") && !hidden.contains("s3cret"), "{hidden}");
         assert!(show(&["--reveal"]).contains("s3cret"), "{name}");
-        // It can be looked at where the variable is not set, too.
+        // The entry can be shown although the variable is not set.
         sandbox.run(&["config", "show", name]).json();
     }
 }
@@ -105,7 +105,7 @@ fn an_entry_that_cannot_be_read_takes_nothing_from_the_others() {
     let good = json!({"command": WHARF, "args": ["serve"]});
     let bad = json!({"command": "x", "args": [8080]});
     let text = json!({"mcpServers": {"bad": bad, "good": good}}).to_string();
-    // As editors on Windows write it.
+    // With a byte order mark, as editors on Windows write it.
     sandbox.write(".mcp.json", &format!("\u{feff}{text}"));
     sandbox.run(&["call", "good", "add", "a=1", "b=2", "--trust"]).json();
     let error = sandbox.run(&["list", "bad"]).error(1);
@@ -182,7 +182,7 @@ fn skipped_entries_are_reported() {
         let (_, shown) = crate::cli::pty::Pty::start(sandbox.command(&["list", "odd"])).end();
         assert_eq!(shown.matches("write `command`").count(), 1, "{shown}");
     }
-    // An entry that is not disabled goes before one that is.
+    // An enabled entry takes precedence over a disabled one.
     let on = json!({"mcpServers": {"off": {"command": WHARF, "args": ["serve"]}}}).to_string();
     sandbox.write("wharf/mcp.json", &on);
     sandbox.run(&["call", "off", "add", "a=1", "b=2"]).json();

@@ -38,7 +38,7 @@ fn invalid_usage_exits_with_1() {
     }
 }
 
-/// Answers every request with `answer`, until the test ends.
+/// Starts a server that sends `answer` to every request, until the test ends.
 fn answering(answer: &'static str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
@@ -121,7 +121,7 @@ fn a_call_that_takes_too_long_is_given_up() {
     assert!(error["hint"].as_str().unwrap().contains("--timeout"));
 }
 
-/// A server that reads and never answers, and one that shows progress: the time is for the whole command.
+/// A server that never responds, and one that sends progress: the timeout applies to the whole command.
 #[test]
 fn the_timeout_covers_the_whole_command() {
     let sandbox = Sandbox::new("whole-timeout");
@@ -132,14 +132,14 @@ fn the_timeout_covers_the_whole_command() {
         let error = sandbox.run(&words).error(4);
         assert_eq!(error["kind"], "request_timeout", "{error}");
     }
-    // Progress is a sign of life, and no reason to take longer.
+    // Progress does not extend the timeout.
     let words = ["call", "countdown", "from=600", "--timeout", "2"];
     let error = sandbox.demo(&words).error(4);
     assert!(error["message"].as_str().unwrap().contains("took longer than 2s"), "{error}");
 }
 
-/// Every part of the command takes less than the limit, and all parts take more: slow replies, bodies that drip, pages
-/// and redirects without end.
+/// Every part of the command takes less than the timeout, and all parts take more: slow replies, slow bodies, and
+/// endless pages and redirects.
 #[test]
 fn the_timeout_is_for_all_parts_of_the_command_together() {
     let sandbox = Sandbox::new("sum-of-parts");
@@ -175,7 +175,7 @@ fn a_destructive_tool_needs_confirmation() {
     let sandbox = Sandbox::new("destructive");
     let error = sandbox.demo(&["call", "deploy", "build=7"]).error(1);
     assert!(error["hint"].as_str().unwrap().contains("--yes"), "{error}");
-    // With it the tool runs, and fails because its form needs a terminal.
+    // With `--yes` the tool runs, and fails because its form needs a terminal.
     let ran = sandbox.demo(&["call", "deploy", "build=7", "--yes"]);
     assert_eq!(ran.code, 5, "{ran:?}");
 }
@@ -275,7 +275,7 @@ fn a_failed_start_is_reported_in_one_line() {
 #[test]
 fn wrong_advice_is_left_out() {
     let sandbox = Sandbox::new("advice");
-    // Behind `--` there are commands, not arguments.
+    // After `--` there is a command, not arguments.
     let error = sandbox.demo(&["call", "add", "-a=1"]).error(1);
     assert!(!error["hint"].as_str().unwrap().contains("-- -a"), "{error}");
     let error = sandbox.run(&[]).error(1);

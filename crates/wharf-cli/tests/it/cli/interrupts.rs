@@ -20,7 +20,7 @@ use crate::cli::{
     scripted_server::{Pauses, http_reply, regular_reply, slow_server},
 };
 
-/// `wharf` while it runs.
+/// Running `wharf` process.
 pub(crate) struct Running {
     pub(crate) child: Child,
     out: Receiver<String>,
@@ -53,7 +53,7 @@ impl Running {
     }
 }
 
-/// It ends with its test, however that ends.
+/// Ends the process with its test, even if the test fails.
 impl Drop for Running {
     fn drop(&mut self) {
         let _ = self.child.kill();
@@ -79,7 +79,7 @@ fn ctrl_c_cancels_the_call() {
     }
 }
 
-/// The check of a result against its schema ran on the only thread, for up to 65 seconds.
+/// The validation of a result against its schema ran on the only thread, for up to 65 seconds.
 #[test]
 fn ctrl_c_ends_the_command_while_a_result_is_checked() {
     let sandbox = Sandbox::new("checked");
@@ -111,7 +111,7 @@ fn ctrl_c_ends_the_command_while_a_result_is_checked() {
 #[test]
 fn a_second_ctrl_c_does_not_wait() {
     let sandbox = Sandbox::new("twice");
-    // It neither answers nor ends when its stdin does.
+    // The process neither responds nor ends when its stdin closes.
     let stubborn = "trap '' TERM; echo here >&2; while :; do sleep 1; done";
     let words = ["list", "--stderr", "--", "sh", "-c", stubborn];
     let running = Running::start(sandbox.command(&words));
@@ -187,7 +187,7 @@ fn a_listener_gets_one_line_for_each_change() {
     ] {
         let listen = [&["listen", &served.url], &words[..]].concat();
         let running = Running::start(sandbox.command(&listen));
-        // Nothing says on stdout that the listen has begun, so it goes on until it is heard.
+        // The start of the subscription is not printed on stdout, so changes are repeated until one is received.
         let (url, home) = (served.url.clone(), sandbox.dir.clone());
         let again = RepeatedAction::start(move || {
             let mut command = Command::new(WHARF);

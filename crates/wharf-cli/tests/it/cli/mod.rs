@@ -1,4 +1,4 @@
-//! The command line, as people and programs use it.
+//! Command line, in interactive and non-interactive use.
 
 mod arguments;
 #[cfg(unix)]

@@ -1,4 +1,4 @@
-//! Export over OTLP by a server that runs.
+//! OTLP export of a running server.
 
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
@@ -25,7 +25,7 @@ fn serve(sandbox: &Sandbox, endpoint: &str, protocol: &str) -> CommandOutput {
     output
 }
 
-/// Receiver that gives the path and the body of each request to the test.
+/// Starts a receiver; returns its URL, and the path and body of each request.
 fn receiver() -> (String, Receiver<(String, Value)>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let endpoint = format!("http://{}", listener.local_addr().expect("an address"));

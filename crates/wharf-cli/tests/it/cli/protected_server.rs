@@ -14,15 +14,15 @@ use url::form_urlencoded;
 
 use crate::cli::sandbox::{DemoServer, Sandbox};
 
-/// The tool that takes a scope of its own, and is not listed without it.
+/// Tool that requires its own scope, and is not listed without it.
 pub(crate) const GUARDED: (&str, &str) = ("echo", "notes:write");
 
-/// The client that is known beforehand.
+/// Preregistered client.
 pub(crate) const KNOWN: (&str, &str) = ("robot", "s3cr3t-of-robot");
 
 /// Protected server and its authorization server.
 pub(crate) struct ProtectedServer {
-    /// Where the protected server is.
+    /// URL of the protected server.
     pub(crate) url: String,
     state: Arc<Mutex<AuthorizationState>>,
     _demo: DemoServer,
@@ -31,17 +31,17 @@ pub(crate) struct ProtectedServer {
 /// State of the authorization server.
 #[derive(Default)]
 pub(crate) struct AuthorizationState {
-    /// Access tokens, with their scopes.
+    /// Valid access tokens, with their scopes.
     pub(crate) access: HashMap<String, String>,
     pub(crate) refresh: HashMap<String, String>,
     codes: HashMap<String, HashMap<String, String>>,
-    /// What came in: method and path, and the form of what was posted.
+    /// Received requests: method and path, and the form of a POST.
     pub(crate) log: Vec<String>,
-    /// How long tokens are said to last.
+    /// Lifetime of tokens in `expires_in`.
     pub(crate) lasts: Option<u64>,
     /// Rejects every authorization request.
     pub(crate) refuses: bool,
-    /// What the authorization endpoint is said to be.
+    /// Authorization endpoint in the metadata.
     pub(crate) authorize: Option<String>,
     made: u32,
     base: String,
@@ -75,12 +75,12 @@ impl ProtectedServer {
         self.state.lock().unwrap()
     }
 
-    /// How often something came in.
+    /// Number of received requests with this log line.
     pub(crate) fn count(&self, what: &str) -> usize {
         self.state().log.iter().filter(|line| line.contains(what)).count()
     }
 
-    /// No access token is good any more.
+    /// Expires all access tokens.
     pub(crate) fn expire(&self) {
         self.state().access.clear();
     }
@@ -159,7 +159,7 @@ impl AuthorizationState {
         self.access.get(token).map(String::as_str)
     }
 
-    /// The challenge, if the caller may not.
+    /// Challenge, if the caller lacks a token or a scope.
     fn refused(&mut self, incoming: &IncomingRequest) -> Option<String> {
         let metadata = format!("{}/.well-known/oauth-protected-resource/mcp", self.base);
         let Some(scope) = self.scope_of(incoming) else {
@@ -210,7 +210,7 @@ impl AuthorizationState {
             ("POST", "/revoke") => {
                 let token = &form["token"];
                 if self.access.contains_key(token) {
-                    // As servers do whose tokens are read without asking them.
+                    // Servers with self-contained tokens cannot revoke them.
                     let error = json!({"error": "unsupported_token_type"});
                     return answer("400 Bad Request", "", &error);
                 }
@@ -308,7 +308,7 @@ impl AuthorizationState {
     }
 }
 
-/// Passes the request on to the demo, without the caller's token.
+/// Forwards the request to the demo server, without the caller's token.
 fn forward(state: &Mutex<AuthorizationState>, incoming: &IncomingRequest, mut stream: TcpStream) {
     let (demo, writes) = {
         let state = state.lock().unwrap();
@@ -340,7 +340,7 @@ fn forward(state: &Mutex<AuthorizationState>, incoming: &IncomingRequest, mut st
     let _ = stream.write_all(answer("200 OK", "", &list).as_bytes());
 }
 
-/// What a browser does with a page that sends it elsewhere: the last page, with its head.
+/// Opens a page like a browser and follows redirects; returns the last page with its head.
 pub(crate) fn browse(url: &str) -> String {
     let mut url = url.to_owned();
     for _ in 0..5 {

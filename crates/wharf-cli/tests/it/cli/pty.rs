@@ -17,14 +17,14 @@ use rustix::{
 
 use crate::cli::sandbox::PATIENCE;
 
-/// A program at a terminal of its own.
+/// Program at a pseudo-terminal.
 pub(crate) struct Pty {
     child: KillOnDrop,
     keyboard: File,
     output: Receiver<Vec<u8>>,
-    /// All that was shown so far.
+    /// All output so far.
     pub(crate) shown: String,
-    /// How much of it was waited for.
+    /// Length of the output that earlier waits have matched.
     seen: usize,
 }
 
@@ -58,7 +58,7 @@ impl Pty {
         Pty { child: KillOnDrop(child), keyboard, output, shown: String::new(), seen: 0 }
     }
 
-    /// Waits until `text` is shown, after what was waited for before.
+    /// Waits until `text` appears in the output, after the text of the last wait.
     pub(crate) fn until(&mut self, text: &str) -> &mut Self {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -85,13 +85,13 @@ impl Pty {
         self
     }
 
-    /// Ctrl-C, as the terminal would send it.
+    /// Sends Ctrl-C, as the terminal would.
     pub(crate) fn interrupt(&mut self) -> &mut Self {
         interrupt(&self.child.0);
         self
     }
 
-    /// Waits for the end: the exit code, and all that was shown.
+    /// Waits for the end; returns the exit code and all output.
     pub(crate) fn end(mut self) -> (i32, String) {
         let deadline = Instant::now() + PATIENCE;
         let code = loop {

@@ -12,7 +12,7 @@ use std::{
 
 use serde_json::Value;
 
-/// The binary under test, which is also its own demo server.
+/// Path of the binary under test, which is also its own demo server.
 pub(crate) const WHARF: &str = env!("CARGO_BIN_EXE_wharf");
 
 /// Timeout after which a test fails.
@@ -36,20 +36,20 @@ pub(crate) struct CommandOutput {
 }
 
 impl CommandOutput {
-    /// The result, which must be one line of JSON.
+    /// Result, which must be one line of JSON.
     pub(crate) fn json(&self) -> Value {
         assert_eq!(self.code, 0, "{self:?}");
         assert_eq!(self.out.trim_end().lines().count(), 1, "{self:?}");
         serde_json::from_str(&self.out).expect("stdout is JSON")
     }
 
-    /// The error, which must be one line of JSON with this exit code; stdout is empty then.
+    /// Error, which must be one line of JSON with this exit code; stdout is empty then.
     pub(crate) fn error(&self, code: i32) -> Value {
         assert_eq!((self.code, self.out.as_str()), (code, ""), "{self:?}");
         self.told(code)
     }
 
-    /// The error that is printed in addition to a result.
+    /// Error that is printed in addition to a result.
     pub(crate) fn told(&self, code: i32) -> Value {
         assert_eq!(self.code, code, "{self:?}");
         let line = self.err.lines().last().expect("stderr says something");
@@ -67,7 +67,7 @@ impl Sandbox {
         Sandbox { dir: dir.canonicalize().expect("it is there") }
     }
 
-    /// `wharf` with these words, at home here.
+    /// Command that runs `wharf` with these arguments in this home directory.
     pub(crate) fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(WHARF);
         command.args(words).current_dir(&self.dir);
@@ -85,22 +85,22 @@ impl Sandbox {
         command
     }
 
-    /// Runs `wharf` with nothing to read.
+    /// Runs `wharf` with empty stdin.
     pub(crate) fn run(&self, words: &[&str]) -> CommandOutput {
         self.run_with(words, "")
     }
 
-    /// Runs `wharf` with `input` at its stdin.
+    /// Runs `wharf` with `input` on stdin.
     pub(crate) fn run_with(&self, words: &[&str], input: &str) -> CommandOutput {
         finished(self.command(words), input)
     }
 
-    /// Runs `wharf` with the demo server behind `--`.
+    /// Runs `wharf` with the demo server after `--`.
     pub(crate) fn demo(&self, words: &[&str]) -> CommandOutput {
         self.run(&[words, &["--", WHARF, "serve"]].concat())
     }
 
-    /// Writes a file here.
+    /// Writes a file to the home directory.
     pub(crate) fn write(&self, name: &str, text: &str) -> String {
         let file = self.dir.join(name);
         fs::create_dir_all(file.parent().expect("it has a folder")).expect("a folder");
@@ -112,7 +112,7 @@ impl Sandbox {
         file.to_string_lossy().into_owned()
     }
 
-    /// The same, in a file that only its owner can read.
+    /// Writes a file that only its owner can read.
     #[cfg(unix)]
     pub(crate) fn write_secret(&self, name: &str, text: &str) -> String {
         let file = self.write(name, text);
@@ -128,21 +128,21 @@ impl Drop for Sandbox {
     }
 }
 
-/// Runs `command` to its end, with `input` at its stdin.
+/// Runs `command` to its end, with `input` on stdin.
 pub(crate) fn finished(mut command: Command, input: &str) -> CommandOutput {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("wharf runs");
     let out = lines(child.stdout.take().expect("piped"));
     let err = lines(child.stderr.take().expect("piped"));
     let mut stdin = child.stdin.take().expect("piped");
-    // Whether it reads is its own choice.
+    // The program may not read its stdin.
     let _ = stdin.write_all(input.as_bytes());
     drop(stdin);
     let code = ended(&mut child).code().expect("it was not killed");
     CommandOutput { code, out: rest(&out), err: rest(&err) }
 }
 
-/// Waits for the end of `child`. One that does not end is killed, and fails the test.
+/// Waits for the end of `child`. If it does not end, it is killed and the test fails.
 pub(crate) fn ended(child: &mut Child) -> ExitStatus {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -171,7 +171,7 @@ pub(crate) fn lines(from: impl Read + Send + 'static) -> Receiver<String> {
     lines
 }
 
-/// All lines that are still to come.
+/// All remaining lines.
 pub(crate) fn rest(lines: &Receiver<String>) -> String {
     let deadline = Instant::now() + PATIENCE;
     let mut rest = String::new();
@@ -184,19 +184,19 @@ pub(crate) fn rest(lines: &Receiver<String>) -> String {
     }
 }
 
-/// The demo server on a socket, until it is dropped.
+/// Demo server on a socket, killed on drop.
 pub(crate) struct DemoServer {
     child: Child,
     pub(crate) url: String,
 }
 
 impl DemoServer {
-    /// Over HTTP, on a free port.
+    /// Starts the server over HTTP, on a free port.
     pub(crate) fn http(sandbox: &Sandbox) -> Self {
         DemoServer::start(sandbox, &["serve", "--http", "127.0.0.1:0"])
     }
 
-    /// As these words say; it tells its address.
+    /// Starts the server with these arguments and reads its address.
     pub(crate) fn start(sandbox: &Sandbox, words: &[&str]) -> Self {
         let mut child =
             sandbox.command(words).stderr(Stdio::piped()).spawn().expect("the demo starts");
@@ -211,7 +211,7 @@ impl DemoServer {
 }
 
 impl DemoServer {
-    /// The id of its process.
+    /// Process id of the server.
     #[cfg(target_os = "linux")]
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()

@@ -1,4 +1,4 @@
-//! HTTP servers that a test scripts.
+//! Scripted HTTP servers.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -10,7 +10,7 @@ use std::{
 
 use serde_json::Value;
 
-/// One request of a connection: its body, or nothing at its end.
+/// Next request of a connection: its body, or `None` at the end of the connection.
 pub(crate) fn request(from: &mut BufReader<TcpStream>) -> Option<Value> {
     let (mut length, mut line) = (0, String::new());
     loop {
@@ -32,7 +32,7 @@ pub(crate) fn request(from: &mut BufReader<TcpStream>) -> Option<Value> {
     serde_json::from_slice(&body).ok()
 }
 
-/// A modern server's answers, with a tool that may be called again at any time.
+/// Reply of a modern server with a tool that may be called repeatedly.
 pub(crate) fn regular_reply(asked: &Value) -> Value {
     let info = serde_json::json!({"name": "fickle", "version": "1"});
     let mut result = match asked["method"].as_str().unwrap_or_default() {
@@ -48,10 +48,10 @@ pub(crate) fn regular_reply(asked: &Value) -> Value {
     serde_json::json!({"jsonrpc": "2.0", "id": asked["id"], "result": result})
 }
 
-/// What a server sends for a request with this number; `None` for the regular reply.
+/// Reply of a server to the request with this number; `None` for the regular reply.
 pub(crate) type Script = Arc<dyn Fn(&Value, usize) -> Option<String> + Send + Sync>;
 
-/// Where a server pauses, and for how long.
+/// Position and duration of a server's pauses.
 #[derive(Clone, Copy)]
 pub(crate) enum Pauses {
     EachReply(Duration),

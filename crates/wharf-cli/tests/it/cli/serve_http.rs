@@ -10,11 +10,11 @@ use serde_json::json;
 
 use crate::cli::sandbox::{DemoServer, Sandbox};
 
-/// The routes of the MCP Inspector's proxy, and ours.
+/// Routes of the MCP Inspector's proxy, and of `wharf serve`.
 const ROUTES: [&str; 9] =
     ["/mcp", "/", "/stdio", "/sse", "/message", "/config", "/proxy", "/api/stdio", "/mcp/stdio"];
 
-/// The status of the answer to a request with this query and body.
+/// Status of the response to a request with this target and body.
 fn status(host: &str, verb: &str, target: &str, body: &str) -> u16 {
     let mut stream = TcpStream::connect(host).unwrap();
     let head = format!(
@@ -28,15 +28,15 @@ fn status(host: &str, verb: &str, target: &str, body: &str) -> u16 {
     String::from_utf8_lossy(&answer[9..]).parse().unwrap()
 }
 
-/// The processes that a process has started and that still run.
+/// Running child processes of a process.
 fn children(pid: u32) -> String {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
     let of = |path| fs::read_to_string(path).unwrap_or_default();
     threads.map(|it| of(it.unwrap().path().join("children"))).collect()
 }
 
-/// CVE-2025-49596 (MCP Inspector): its proxy started whatever command a request named, without authentication.
-/// No request to `wharf serve` starts a process.
+/// CVE-2025-49596 (MCP Inspector): its proxy started any command that a request named, without authentication. No
+/// request to `wharf serve` starts a process.
 #[test]
 fn no_route_starts_a_process() {
     let sandbox = Sandbox::new("routes");
@@ -45,7 +45,7 @@ fn no_route_starts_a_process() {
     let marker = sandbox.dir.join("started");
     let marker = marker.to_str().unwrap();
     let query = format!("transportType=stdio&command=touch&args={marker}&env={{}}");
-    // It stays, if it is started at all.
+    // The command would keep running if it were started.
     let waiting = "transportType=stdio&command=sleep&args=60";
     let words = json!({"transportType": "stdio", "command": "touch", "args": [marker]});
     let message = |method: &str| {

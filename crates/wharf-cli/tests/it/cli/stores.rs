@@ -1,4 +1,4 @@
-//! A demo server whose tasks outlive it.
+//! Demo server whose tasks survive its restart.
 
 use std::{
     fs,
@@ -105,7 +105,7 @@ fn a_load_balancer_sees_when_the_store_fails_and_when_it_is_back() {
     let (file, away) = (sandbox.dir.join("tasks.db"), sandbox.dir.join("away.db"));
     fs::rename(&file, &away).unwrap();
     becomes(503);
-    // Anyone may ask, so the answer names neither the file nor the cause.
+    // The endpoint is public, so the response names neither the file nor the cause.
     let (_, body) = get(&served, "/ready");
     assert!(!body.contains("tasks.db") && !body.contains("store"), "{body}");
     fs::rename(&away, &file).unwrap();

@@ -1,4 +1,4 @@
-//! Tasks, from the call that became one to its end.
+//! Tasks, from the call that creates one to its end.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use crate::cli::{
 
 pub(crate) const ERAS: [&str; 2] = ["modern", "legacy"];
 
-/// The id of a voyage of so many days.
+/// Starts a voyage of this number of days; returns the task id.
 pub(crate) fn start_voyage(sandbox: &Sandbox, url: &str, era: &str, days: &str) -> String {
     let ran = sandbox.run(&["call", url, "voyage", days, "--detach", "--era", era]);
     ran.json()["taskId"].as_str().expect("it is a task").to_owned()
@@ -101,7 +101,7 @@ fn ctrl_c_cancels_the_task_of_a_call_but_not_a_resumed_one() {
             assert_eq!(code, 130, "{rest}");
             assert!(rest.contains("\"method\":\"tasks/cancel\""), "{rest}");
         } else {
-            // There a task is made only of what is asked to be one.
+            // In the legacy dialect only calls that request a task become tasks.
             running.told("\"method\":\"tools/call\"");
             interrupt(&running.child);
             assert_eq!(running.end().0, 130);

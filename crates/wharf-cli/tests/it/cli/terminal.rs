@@ -236,7 +236,7 @@ fn a_terminal_without_utf8_gets_ascii() {
             assert!(shown.is_ascii(), "{name}={value} {words:?}:\n{shown}");
         }
     }
-    // Programs that read a pipe get UTF-8, whatever the locale is.
+    // Output to a pipe is UTF-8 in every locale.
     let mut command = sandbox.command(&["call", "fail", "reason=ü", "--", WHARF, "serve"]);
     command.env("LC_ALL", "C");
     assert_eq!(finished(command, "").told(5)["message"], "ü");
@@ -272,7 +272,7 @@ fn a_file_that_was_not_named_is_not_overwritten() {
     assert_eq!(error["message"], "art-2.bin exists and is not overwritten");
     assert_eq!(std::fs::read_to_string(&neighbour).unwrap(), "precious");
     assert!(!sandbox.dir.join("art-1.bin").exists());
-    // The name of a single file is the user's own.
+    // A single file is saved under the name that the user gave, and overwritten.
     let logo = sandbox.write("logo.png", "old");
     sandbox.demo(&["read", "demo://logo", "--output", "logo.png"]).json();
     assert_ne!(std::fs::read(&logo).unwrap(), b"old");

@@ -9,7 +9,7 @@ use crate::cli::{
     sandbox::{DemoServer, PATIENCE, Sandbox, lines},
 };
 
-/// The demo server over HTTP, with an admin listener.
+/// Demo server over HTTP, with an admin listener.
 struct Observed {
     child: std::process::Child,
     url: String,

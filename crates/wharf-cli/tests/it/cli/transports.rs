@@ -1,4 +1,4 @@
-//! The same verbs over every transport, in both eras.
+//! The same commands over every transport, in both eras.
 
 use crate::cli::sandbox::{DemoServer, Sandbox, WHARF, finished};
 
@@ -59,7 +59,7 @@ fn walk(dir: &std::path::Path) -> Box<dyn Iterator<Item = std::path::PathBuf>> {
 fn a_header_reaches_the_server_and_its_value_stays_off_the_command_line() {
     let sandbox = Sandbox::new("header");
     let served = DemoServer::http(&sandbox);
-    // The demo lets no page of another origin in: that shows that the header arrived.
+    // The demo server rejects other origins; the rejection shows that the header arrived.
     let refused = sandbox.run(&["list", &served.url, "--header", "Origin: https://evil.example"]);
     refused.error(3);
     let mut command = sandbox.command(&["list", &served.url, "--header", "Origin: @env:WHERE"]);
@@ -75,7 +75,7 @@ fn a_file_is_started() {
     let sandbox = Sandbox::new("file");
     let script = format!("#!/bin/sh\nexec '{WHARF}' serve\n");
     let file = sandbox.write("server.sh", &script);
-    // By what runs such files, while it cannot be run by itself.
+    // The script runs with the interpreter for its file type, because it is not executable yet.
     for target in [file.as_str(), "server.sh", "./server.sh"] {
         let result = sandbox.run(&["call", target, "echo", "text=hi"]).json();
         assert_eq!(result["content"][0]["text"], "hi", "{target}");

@@ -9,7 +9,7 @@ use crate::cli::{
     sandbox::{Sandbox, WHARF, finished},
 };
 
-/// A file whose server leaves a mark when it is started.
+/// Configuration file whose server creates a marker file when it starts.
 fn marker_config(sandbox: &Sandbox) -> String {
     let script = format!("touch '{}' && exec '{WHARF}' serve", sandbox.dir.join("mark").display());
     let entry =
@@ -44,7 +44,7 @@ fn a_project_file_needs_consent() {
         }
         fs::remove_file(file).unwrap();
     }
-    // What was trusted once, was trusted that time only.
+    // Trust for one run does not apply to the next.
     sandbox.write(".mcp.json", &marker_config(&sandbox));
     sandbox.run(&["list", "harbour"]).error(1);
     sandbox.run(&["auth", "login", "harbour"]).error(1);
@@ -79,24 +79,24 @@ fn trust_is_prompted_once_until_the_file_changes() {
     let file = sandbox.dir.join("wharf/trusted.json");
     assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
 
-    // From now on without a prompt, also without a terminal.
+    // From now on the server starts without a prompt, also without a terminal.
     sandbox.run(&["call", "harbour", "add", "a=1", "b=2"]).json();
     let (code, shown) = at_terminal(&sandbox).end();
     assert_eq!((code, shown.as_str()), (0, "3\n"));
-    // What others could have written counts for nothing.
+    // A trust file that others can write is ignored.
     fs::set_permissions(&file, fs::Permissions::from_mode(0o666)).unwrap();
     sandbox.run(&["list", "harbour"]).error(1);
     fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
 
     sandbox.write(".mcp.json", &marker_config(&sandbox).replace("touch", "touch --"));
     sandbox.run(&["list", "harbour"]).error(1);
-    // The same text elsewhere may mean other files.
+    // The same text in another folder may refer to other files.
     fs::rename(sandbox.dir.join(".mcp.json"), sandbox.dir.join("mcp.json")).unwrap();
     sandbox.write("mcp.json", &marker_config(&sandbox));
     sandbox.run(&["list", "harbour"]).error(1);
 }
 
-/// The same text means other programs where `${workspaceFolder}` is another folder.
+/// The same text refers to other programs where `${workspaceFolder}` is another folder.
 #[test]
 fn a_symlink_to_a_trusted_file_is_not_trusted() {
     let sandbox = Sandbox::new("linked");
@@ -145,7 +145,7 @@ fn a_symlink_to_a_device_is_not_read() {
     assert!(error["message"].as_str().unwrap().contains("it is not a regular file"), "{error}");
 }
 
-/// A project that repeats an entry of the user's does not take the user's own away.
+/// A project entry that is equal to an entry of the user does not disable the user's entry.
 #[test]
 fn a_user_entry_is_used_if_a_project_repeats_it() {
     let sandbox = Sandbox::new("repeated");

@@ -1,5 +1,5 @@
-//! A hostile server that redirects, refuses and forgets its session as often as it can: the table of retries in
-//! `wharf-client/src/call/mod.rs`.
+//! Limits of retries with a hostile server that redirects, rejects and drops its session as often as it can. They are
+//! listed in `wharf-client/src/call/mod.rs`.
 
 use std::{
     collections::VecDeque,
@@ -59,7 +59,7 @@ async fn calls_sent(statuses: &[u16]) -> usize {
 
 #[tokio::test(start_paused = true)]
 async fn each_way_to_repeat_a_message_is_bounded() {
-    // Redirects, authorizations, and a session that is forgotten, each without end.
+    // Endless redirects, authorizations, and expired sessions.
     assert_eq!(calls_sent(&[307]).await, 6);
     assert_eq!(calls_sent(&[401]).await, 6);
     assert_eq!(calls_sent(&[403]).await, 6);
@@ -70,7 +70,7 @@ async fn each_way_to_repeat_a_message_is_bounded() {
 async fn all_of_them_together_add_up_and_do_not_multiply() {
     let message = [307, 401, 307, 403, 307, 401, 307, 401, 307, 401, 404];
     assert_eq!(message.len(), MAX_REQUESTS_PER_MESSAGE);
-    // A new session, once, has the same numbers again.
+    // A new session is opened once, with the same limits again.
     assert_eq!(calls_sent(&message.repeat(9)).await, 2 * MAX_REQUESTS_PER_MESSAGE);
     let mut alternating = [307, 401].repeat(99);
     assert!(calls_sent(&alternating).await <= MAX_REQUESTS_PER_MESSAGE);

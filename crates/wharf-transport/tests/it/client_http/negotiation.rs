@@ -154,7 +154,7 @@ async fn the_handshake_may_come_as_events() {
             "protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": {"name": "s", "version": "1"},
         })))
         .await;
-        // It does not end by itself.
+        // The stream does not end by itself.
         wire.hold().await;
     })
     .await;

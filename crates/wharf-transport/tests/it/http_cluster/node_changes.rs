@@ -36,7 +36,7 @@ async fn a_call_cut_at_any_event_is_resumed_at_any_server() {
             assert_eq!(answer.ids(cut).await, ids(&stream, 1, cut as u64));
             drop(answer);
             let expected = ids(&stream, cut as u64 + 1, NOTIFICATIONS + 1);
-            // It is still available after further cuts, at any server.
+            // The rest is still available after further cuts, at any server.
             for _ in 0..4 {
                 let last = format!("{stream}-{cut}");
                 assert_eq!(rest(&client, &last).await, expected, "{revision} {cut}");

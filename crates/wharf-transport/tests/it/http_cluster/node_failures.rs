@@ -50,7 +50,7 @@ async fn a_silent_server_is_not_considered_dead() {
     server.only(1);
     let mut resumed = client.get(Some(&last)).await;
     assert!(resumed.is_silent().await);
-    // Nor one that could not send its heartbeat because the stores were unavailable, for any time.
+    // A server that could not send its heartbeat, because the stores were unavailable, is not dead either.
     server.ports.away(true);
     let waiting = tokio::spawn(async move { resumed.message().await });
     sleep(Duration::from_secs(300)).await;
@@ -90,7 +90,7 @@ async fn a_server_that_was_considered_dead_sends_nothing_more() {
     let mut answer = client.post(tool(1, "count_and_wait", json!({"to": 2}))).await;
     let last = answer.ids(2).await.pop().unwrap();
     sleep(Duration::from_secs(60)).await;
-    // Its heartbeats are lost, and the others consider it dead.
+    // The heartbeats of the server are lost, and the others consider it dead.
     server.ports.forget_nodes(true);
     server.only(1);
     let resumed = client.get(Some(&last)).await.messages().await;
@@ -98,7 +98,7 @@ async fn a_server_that_was_considered_dead_sends_nothing_more() {
     server.ports.forget_nodes(false);
     server.gate.add_permits(1);
     sleep(Duration::from_secs(60)).await;
-    // Its call has ended, and its output came too late.
+    // The call has ended, and its output came too late.
     assert_eq!(server.calls(), 0);
     let again = client.get(Some(&last)).await.messages().await;
     assert_eq!(again, resumed);
@@ -177,7 +177,7 @@ async fn a_stream_of_a_server_long_dead_ends_at_once() {
     }
 }
 
-/// Restarts do not matter: the liveness that one process observed must not be lost with it.
+/// The liveness that one process has observed must not be lost when it restarts.
 #[tokio::test(start_paused = true)]
 async fn a_call_of_a_dead_server_ends_in_time_while_the_others_restart() {
     let server = SessionServer::new();

@@ -46,7 +46,7 @@ async fn an_idle_session_expires() {
     }
     assert_eq!(server.calls(), 1);
     sleep(12 * MINUTE).await;
-    // Without any further request.
+    // The calls end without any further request.
     assert_eq!(server.calls(), 0);
     assert_eq!(client.tool(1, "now").await.status, 404);
 }
@@ -123,7 +123,7 @@ async fn for_one_session_too_many_the_longest_idle_one_ends() {
     assert_eq!(clients[0].tool(1, "now").await.status, 404);
 }
 
-/// Each newcomer's session was evicted for the next one, before its handshake ended.
+/// Regression: each new caller's session was evicted for the next one, before its handshake ended.
 #[tokio::test(start_paused = true)]
 async fn sessions_in_the_handshake_are_not_evicted_for_each_other() {
     let server = SessionServer::with(|limits| limits.sessions = 4);

@@ -161,7 +161,7 @@ async fn all_streams_together_keep_only_so_much_and_the_oldest_go_first() {
             statuses.push(client.get(Some(&format!("{stream}-0"))).await.status);
         }
     }
-    // Once one is available, all that ended later are.
+    // If one stream is available, all streams that ended later are available too.
     let first = statuses.iter().position(|status| *status == 200).unwrap();
     assert!(first > 0 && statuses[first..].iter().all(|status| *status == 200), "{statuses:?}");
     assert_eq!(kept(&clients[1], 3).await.len(), 11);
@@ -179,7 +179,7 @@ async fn a_stream_being_read_is_not_evicted() {
     assert_eq!(reading.ids(11).await.len(), 11);
     assert_eq!(reading.next().await, None);
     drop(reading);
-    // It expires once it is no longer read.
+    // A stream expires once it is no longer read.
     for _ in 0..3 {
         count_unread(&server, &client, 10).await;
     }
@@ -216,7 +216,7 @@ async fn a_stream_that_has_ended_is_kept_for_its_time_only() {
     assert_eq!(kept(&client, 2).await.len(), 2);
 }
 
-/// Its memory was kept until another stream ended.
+/// Regression: its memory was kept until another stream ended.
 #[tokio::test(start_paused = true)]
 async fn a_stream_expires_although_no_other_ends() {
     let minute = Duration::from_secs(60);
@@ -267,7 +267,7 @@ fn as_caller(server: &SessionServer, name: &'static str) -> SessionClient {
     client
 }
 
-/// The oldest streams were discarded first, of all callers.
+/// Regression: the oldest streams of all callers were discarded first.
 #[tokio::test(start_paused = true)]
 async fn streams_of_one_caller_do_not_displace_those_of_others() {
     let server = SessionServer::with(|limits| limits.replay_total = 400_000);
@@ -289,7 +289,7 @@ async fn streams_of_one_caller_do_not_displace_those_of_others() {
     assert_eq!(kept(&bob, 1).await.len(), 101);
 }
 
-/// Each caller had half of what the others left, so a newcomer had almost nothing.
+/// Regression: each caller had half of the memory that the others left, so a newcomer had almost nothing.
 #[tokio::test(start_paused = true)]
 async fn a_newcomer_can_resume_its_stream_although_many_callers_have_filled_the_memory() {
     let server = SessionServer::with(|limits| limits.replay_total = 400_000);
@@ -332,7 +332,7 @@ async fn resume_unread(
     reading
 }
 
-/// A caller that resumes all its streams without reading them kept the memory.
+/// Regression: a caller that resumed all its streams without reading them kept the memory.
 #[tokio::test(start_paused = true)]
 async fn a_newcomer_can_resume_its_stream_although_all_others_are_being_read() {
     let server = SessionServer::with(|limits| limits.replay_total = 200_000);
@@ -345,7 +345,7 @@ async fn a_newcomer_can_resume_its_stream_although_all_others_are_being_read() {
     assert_eq!(kept(&newcomer, 2).await.len(), 51);
 }
 
-/// Streams that are being read were never discarded for one of their own caller.
+/// Regression: streams that were being read were never discarded for another one of their own caller.
 #[tokio::test(start_paused = true)]
 async fn streams_being_read_stay_within_the_total() {
     // One stream takes about 19 kB.
@@ -359,7 +359,7 @@ async fn streams_being_read_stay_within_the_total() {
     assert!((5..12).contains(&complete), "{complete} streams were kept");
 }
 
-/// Open calls beyond their caller's share displaced the ended streams of all others.
+/// Regression: open calls beyond their caller's share displaced the ended streams of all others.
 #[tokio::test(start_paused = true)]
 async fn open_calls_of_one_caller_do_not_displace_the_streams_of_others() {
     let server = SessionServer::with(|limits| limits.replay_total = 60_000);
@@ -374,12 +374,12 @@ async fn open_calls_of_one_caller_do_not_displace_the_streams_of_others() {
     }
     server.settle().await;
     assert_eq!(kept(&alice, 1).await.len(), 11);
-    // Hers are still kept when another of hers ends.
+    // Her streams are still kept when another call of hers ends.
     count_unread(&server, &alice, 1).await;
     assert_eq!(kept(&alice, 1).await.len(), 11);
 }
 
-/// The calls of all callers waited for their clients to read each event.
+/// Regression: the calls of all callers waited for their clients to read each event.
 #[tokio::test(start_paused = true)]
 async fn a_caller_that_reads_nothing_does_not_delay_the_calls_of_others() {
     let server = SessionServer::with(|limits| limits.replay_total = 400_000);

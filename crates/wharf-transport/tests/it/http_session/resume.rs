@@ -32,7 +32,7 @@ async fn a_call_cut_at_any_event_is_resumed_there() {
             let last = format!("{stream}-{cut}");
             let expected = ids(stream, cut as u64 + 1, NOTIFICATIONS + 1);
             assert_eq!(rest(&client, &last).await, expected, "{revision} {cut}");
-            // It is still available after further cuts.
+            // The rest is still available after further cuts.
             assert_eq!(rest(&client, &last).await, expected);
         }
     }

@@ -278,7 +278,7 @@ async fn a_caller_with_all_slots_does_not_block_a_new_caller() {
         assert_eq!(mallory.len(), left);
         assert!(refused("mallory").await);
     }
-    // Each has half now: neither loses a stream, and all are refused until one disconnects.
+    // Each caller has half now: neither loses a stream, and new ones are rejected until one disconnects.
     for who in ["alice", "mallory", "bob"] {
         assert!(refused(who).await, "{who}");
     }

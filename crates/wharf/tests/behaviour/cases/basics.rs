@@ -230,7 +230,7 @@ pub async fn methods_of_another_era_are_unknown(harness: Harness, revision: &'st
 pub async fn ping_is_answered(harness: Harness, revision: &'static str) {
     let (reader, writer) = harness.connect(revision).await;
     let mut client = crate::client::Client::new(reader, writer, revision);
-    // Over Streamable HTTP, nothing comes before the session.
+    // Streamable HTTP requires a session before any other request.
     if !harness.transport.is_streamable() {
         assert_eq!(client.call("ping", json!({})).await, json!({}));
     }

@@ -61,7 +61,7 @@ pub async fn a_cancelled_call_is_dropped_without_a_reply(harness: Harness, revis
     let id = client.start("tools/call", params).await;
     client.notified("notifications/progress").await;
     client.cancel(&id).await;
-    // Any reply to the cancelled call would make these fail.
+    // A reply to the cancelled call would make these assertions fail.
     while client.tool("counts", json!({})).await["content"][0]["text"]
         .as_str()
         .is_some_and(|text| text.contains("\"dropped\":0"))
@@ -90,7 +90,7 @@ pub async fn an_id_under_way_cannot_be_used_again(harness: Harness, revision: &'
     let echo =
         client.request(&id, "tools/call", json!({"name": "echo", "arguments": {"text": "x"}}));
     client.send(&echo).await;
-    // Modern requests over HTTP know nothing of each other.
+    // Modern HTTP requests are independent: the server does not relate their ids.
     match client.is_modern() && harness.transport.is_streamable() {
         true => assert_eq!(only_text(&client.reply(&id).await.unwrap()), "x"),
         false => assert_eq!(client.reply(&id).await.unwrap_err()["code"], -32600),
@@ -148,7 +148,7 @@ pub async fn a_batch_is_refused_where_there_are_none(harness: Harness, revision:
     assert_eq!(client.text("echo", json!({"text": "on"})).await, "on");
 }
 
-/// Time stands still here, and jumps to whatever is waited for next.
+/// The clock is paused and advances to the next timer.
 pub async fn a_tool_that_shows_no_life_times_out(_: Harness, revision: &'static str) {
     let revision = revision.to_owned();
     let frozen = move || {

@@ -1,4 +1,4 @@
-//! Many clients, many calls, slow readers. Counts only: no test here measures a time.
+//! Many clients, many calls, slow readers. The tests count messages; none measures a time.
 
 use std::collections::HashSet;
 
@@ -19,7 +19,7 @@ pub async fn each_of_many_clients_gets_its_own_answers(harness: Harness, revisio
     for index in 0..64_u64 {
         let mut client = harness.client(revision).await;
         clients.spawn(async move {
-            // Every client uses the same ids; only the nonce tells whose answer it is.
+            // All clients use the same ids; only the nonce shows which client a response belongs to.
             for round in 0..4 {
                 let nonce = format!("client {index}, round {round}");
                 let delay = (index * 7919 + round * 104_729) % 13;
@@ -32,15 +32,15 @@ pub async fn each_of_many_clients_gets_its_own_answers(harness: Harness, revisio
     assert_eq!(served, 64);
 }
 
-/// The two ends of a client that only pipelines.
+/// Reader and writer of a client that only pipelines requests.
 struct Pipe {
     reader: Lines<BufReader<Reader>>,
     writer: Option<Writer>,
 }
 
 impl Pipe {
-    /// Writes every request without waiting, while reading; each must come back once, with its own
-    /// number as its text.
+    /// Writes all requests without waiting, and reads concurrently. Expects one reply for each, with its number as
+    /// text.
     async fn pump(&mut self, requests: Vec<String>) {
         let count = requests.len();
         let mut writer = self.writer.take().expect("one pump at a time");
@@ -61,7 +61,7 @@ impl Pipe {
         self.writer = Some(writing.await.unwrap());
     }
 
-    /// Closes the client's end and expects nothing more.
+    /// Closes the client's end and expects no further message.
     async fn close(mut self) {
         self.writer.take().expect("nothing pumps").shutdown().await.unwrap();
         assert_eq!(self.line().await, None);
@@ -72,7 +72,7 @@ impl Pipe {
     }
 }
 
-/// A client's requests, numbered, and the client as a pipe.
+/// Numbered requests, and a pipelining client that sends them.
 fn pipe(
     client: Client,
     count: usize,
@@ -96,14 +96,14 @@ pub async fn thousands_of_calls_in_a_row_each_get_one_reply(
     harness: Harness,
     revision: &'static str,
 ) {
-    // Where each call is a request with headers, there are fewer: it is the same to the server.
+    // Fewer calls if each is an HTTP request with headers; the load on the server is the same.
     let count = if harness.transport.is_streamable() { 2_000 } else { 10_000 };
     let (mut pipe, requests) = pipe(harness.client(revision).await, count, "echo", echo);
     pipe.pump(requests).await;
     pipe.close().await;
 }
 
-/// More calls than may be under way at once: reading stops and goes on, and none is lost.
+/// More calls than the limit of calls in flight: the server pauses and resumes reading, and no call is lost.
 pub async fn two_thousand_slow_calls_at_once_each_get_one_reply(
     harness: Harness,
     revision: &'static str,
@@ -114,7 +114,7 @@ pub async fn two_thousand_slow_calls_at_once_each_get_one_reply(
     pipe.close().await;
 }
 
-/// After a thousand calls, ten thousand more may not raise the peak of the server's memory.
+/// After a warm-up of a thousand calls, ten thousand more must not raise the peak memory of the server.
 #[cfg(target_os = "linux")]
 pub async fn memory_stays_flat_over_ten_thousand_calls(harness: Harness, revision: &'static str) {
     const MARGIN: u64 = 4 << 10;
@@ -144,14 +144,14 @@ pub async fn a_client_that_does_not_read_holds_the_handler_back(
     let id = deaf.start("tools/call", chatter).await;
     let mut other = harness.client(revision).await;
     let mut said = [0, 1];
-    // Until the handler says nothing more.
+    // Waits until the handler is blocked and sends nothing more.
     while said[0] != said[1] || said[1] == 0 {
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;
         let counts: Value = serde_json::from_str(&other.text("counts", json!({})).await).unwrap();
         said = [said[1], counts["said"].as_u64().unwrap()];
     }
     assert!(said[1] < LINES / 2, "{} lines piled up", said[1]);
-    // As soon as the client reads, all of it comes.
+    // Once the client reads, all messages arrive.
     assert_eq!(only_text(&deaf.reply(&id).await.unwrap()), LINES.to_string());
     assert_eq!(deaf.notifications.len() as u64, LINES);
 }

@@ -1,10 +1,10 @@
-//! Lines that are no messages, and messages that are no lines.
+//! Malformed messages: lines that are not JSON-RPC messages, and messages that are not a single line.
 
 use serde_json::{Value, json};
 
 use crate::{client::Client, harness::Harness, server::LONGEST};
 
-/// What is sent, and the code of the error that comes back.
+/// Malformed input and the expected error code.
 const MALFORMED: &[(&[u8], i64)] = &[
     (b"{", -32700),
     (b"hello", -32700),
@@ -43,7 +43,7 @@ pub async fn a_malformed_message_gets_an_error_and_the_next_one_works(
         assert_eq!(reply["error"]["code"], code, "{shown}: {reply}");
         works(&mut client).await;
     }
-    // Both a result and an error, for an unknown request: ignored or rejected, never fatal.
+    // A response with both a result and an error, for an unknown request: ignored or rejected, never fatal.
     client.send(&json!({"jsonrpc": "2.0", "id": 9, "result": {}, "error": {}})).await;
     client.send(&json!({"jsonrpc": "2.0", "id": 9, "result": {}})).await;
     let id = client.start("tools/call", json!({"name": "echo", "arguments": {"text": "on"}})).await;

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::harness::Harness;
 
-/// A client that says yes to everything.
+/// Accepts every server request.
 fn agree(method: &str, params: &Value) -> Value {
     match method {
         "elicitation/create" if params["url"].is_string() => json!({"action": "accept"}),

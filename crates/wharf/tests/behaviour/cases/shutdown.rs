@@ -60,7 +60,7 @@ pub async fn the_process_ends_when_stdin_does(harness: Harness, revision: &'stat
     assert!(status.success());
 }
 
-/// The child's stdin stays open here: only its parent's death can tell it to end (TS#2002: processes stayed).
+/// The child's stdin stays open: only the death of its parent can end it (TS#2002: processes stayed).
 pub async fn the_process_ends_when_its_parent_is_killed(_: Harness, _: &'static str) {
     let mut parent = this_binary("--parent").spawn().unwrap();
     let mut stdin = parent.stdin.take().unwrap();
@@ -68,13 +68,13 @@ pub async fn the_process_ends_when_its_parent_is_killed(_: Harness, _: &'static 
     stdin.write_all(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n").await.unwrap();
     let pong = timeout(PATIENCE, stdout.next_line()).await.expect("patience").unwrap();
     assert_eq!(pong.as_deref(), Some("{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}"));
-    // SIGKILL: the parent can do nothing about its child any more.
+    // SIGKILL leaves the parent no chance to end its child.
     parent.kill().await.unwrap();
     assert_eq!(timeout(PATIENCE, stdout.next_line()).await.expect("patience").unwrap(), None);
     drop(stdin);
 }
 
-/// TS#1564: EPIPE was an error that nothing handled.
+/// TS#1564: EPIPE was an unhandled error.
 pub async fn the_process_ends_when_stdout_closes(harness: Harness, revision: &'static str) {
     let client = harness.client(revision).await;
     let mut child = harness.child();
@@ -82,7 +82,7 @@ pub async fn the_process_ends_when_stdout_closes(harness: Harness, revision: &'s
     let request = format!("{}\n", client.request(&json!(1), "tools/call", call));
     let (reader, mut writer) = client.into_parts();
     drop(reader);
-    // The first write into the broken pipe tells the server.
+    // The first write to the broken pipe reveals the closed stdout to the server.
     let _ = writer.write_all(request.as_bytes()).await;
     timeout(PATIENCE, child.wait()).await.expect("patience").unwrap();
     drop(writer);
@@ -97,7 +97,7 @@ pub async fn a_second_signal_ends_the_process_at_once(harness: Harness, revision
     let listen = client.start("subscriptions/listen", filter).await;
     client.notified("notifications/subscriptions/acknowledged").await;
     harness.stop().await;
-    // The end of the listen shows that the first signal has arrived.
+    // The end of the subscription shows that the first signal has arrived.
     client.reply(&listen).await.unwrap();
     harness.stop().await;
     let mut child = harness.child();

@@ -1,4 +1,4 @@
-//! Subscriptions to changes.
+//! Subscriptions to change notifications.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use crate::{client::Client, harness::Harness};
 
 const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 
-/// Opens a modern listen and waits for its acknowledgement.
+/// Opens a modern subscription and waits for its acknowledgement.
 async fn listen(client: &mut Client, filter: Value) -> Value {
     let id = client.start("subscriptions/listen", json!({"notifications": filter})).await;
     let told = client.notified("notifications/subscriptions/acknowledged").await;
@@ -61,8 +61,7 @@ pub async fn a_listen_can_be_cancelled(harness: Harness, revision: &'static str)
     assert!(client.is_quiet().await);
 }
 
-/// The result of the listen, the notification that ends it where it has no stream of its own, and
-/// nothing else.
+/// Expects the result of the subscription, the final notification if it has no stream of its own, and nothing else.
 async fn ended(harness: &Harness, client: &mut Client, id: &Value) {
     let result = client.reply(id).await.unwrap();
     assert_eq!(result["resultType"], "complete");

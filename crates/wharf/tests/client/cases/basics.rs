@@ -1,4 +1,4 @@
-//! Lists, calls, and what comes back.
+//! Lists, calls, and their results.
 
 use std::sync::{Arc, Mutex};
 
@@ -74,7 +74,7 @@ pub async fn unknown_tools_and_arguments_are_told(harness: Harness) {
     let error = in_time(client.call("nothing", ())).await.unwrap_err();
     assert!(error.message().contains("Unknown tool: nothing"), "{error}");
     let called = in_time(client.call("add", args! { a: 1 })).await;
-    // A proxy passes on what the server behind it says, which is of another revision.
+    // A proxy forwards the reply of its upstream server, which has another revision.
     if harness.knows("2025-11-25") || harness.route == Route::Proxy {
         assert!(called.unwrap().is_error);
     } else {

@@ -63,7 +63,7 @@ pub async fn a_server_ends_with_its_client(harness: Harness) {
     in_time(async { while !children().await.is_empty() {} }).await;
 }
 
-/// The processes that this test started. Each test is a process of its own under nextest.
+/// Child processes of this test. Under nextest, each test has its own process.
 async fn children() -> Vec<String> {
     let this = std::process::id().to_string();
     let listed = tokio::process::Command::new("pgrep")

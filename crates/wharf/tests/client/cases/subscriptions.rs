@@ -1,4 +1,4 @@
-//! Notifications of changes.
+//! Change notifications.
 
 use wharf::{
     args,
@@ -31,7 +31,7 @@ pub async fn a_resource_is_followed(harness: Harness) {
     touch("test://readme").await;
     let told = in_time(heard.next()).await.unwrap().unwrap();
     assert!(matches!(&told, Notification::ResourceUpdated { uri } if **uri == *"test://readme"));
-    // Another listener for the same resource does not end the first when it ends.
+    // The end of a second subscription to the same resource does not end the first.
     let second = in_time(client.subscribe("test://readme")).await.unwrap();
     drop(second);
     in_time(client.ping()).await.unwrap();

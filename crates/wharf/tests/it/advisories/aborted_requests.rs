@@ -13,7 +13,7 @@ use crate::advisories::{
     web::{self, Events},
 };
 
-/// Closes the connection with FIN, or with RST if `rudely`.
+/// Closes the connection with FIN, or with RST if `rudely` is set.
 async fn disconnect(stream: TcpStream, rudely: bool) {
     if rudely {
         stream.set_zero_linger().unwrap();
@@ -21,7 +21,7 @@ async fn disconnect(stream: TcpStream, rudely: bool) {
     drop(stream);
 }
 
-/// A call of `count`, by hand.
+/// Raw HTTP request that calls `count`.
 fn count(harness: &Harness, caller: &HttpClient, id: usize) -> String {
     let mut call = caller.tool("count", json!({"to": 4}));
     call["id"] = id.into();
@@ -33,7 +33,7 @@ fn count(harness: &Harness, caller: &HttpClient, id: usize) -> String {
     raw_http::post(harness, &heads, &call.to_string())
 }
 
-/// CVE-2025-53366: a request that broke off ended the server.
+/// CVE-2025-53366: an incomplete request ended the server.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_that_breaks_off_breaks_nothing() {
     let harness = Harness::start().await;
@@ -48,17 +48,17 @@ async fn a_request_that_breaks_off_breaks_nothing() {
         }
         caller.works().await;
     }
-    // No part of a message is a message.
+    // No part of a message is processed as a message.
     assert_eq!(harness.counts.begun.get(), 0);
 }
 
-/// CVE-2025-53365: a connection that closed while it was written ended the server.
+/// CVE-2025-53365: a connection that closed during a write ended the server.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_response_that_is_not_read_completely_breaks_nothing() {
     let harness = Harness::start().await;
     let mut calls = 0;
     for caller in HttpClient::both(&harness).await {
-        // Until one was read to its end.
+        // One response is read completely, so that a call has finished.
         let mut read = Vec::new();
         for end in 0.. {
             let request = count(&harness, &caller, end);
@@ -76,7 +76,7 @@ async fn a_response_that_is_not_read_completely_breaks_nothing() {
         assert!(read.windows(8).any(|it| it == b"progress"));
         caller.works().await;
     }
-    // Whatever began has ended.
+    // Every handler that has started has ended.
     let begun = harness.counts.begun.get();
     assert!(begun <= calls && begun >= calls / 2, "{begun} of {calls}");
     harness.counts.ended.reaches(begun).await;
@@ -98,7 +98,7 @@ async fn disconnect_during_call(
 ) -> Option<String> {
     let mut call = caller.tool("wait", json!({}));
     if let ResponseStage::BeforeItBegins = moment {
-        // Without progress, there is nothing to respond with.
+        // Without progress, the server has nothing to send before the result.
         call["params"]["_meta"].as_object_mut().unwrap().remove("progressToken");
     }
     let before = harness.counts.begun.get();
@@ -116,7 +116,7 @@ async fn disconnect_during_call(
     }
 }
 
-/// TS#611, rust-sdk#857, mcp-ts-core#401: calls of a client that had left went on for ever.
+/// TS#611, rust-sdk#857, mcp-ts-core#401: calls of a disconnected client ran for ever.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_modern_client_that_leaves_does_not_leave_its_call_behind() {
     let harness = Harness::start().await;
@@ -124,7 +124,7 @@ async fn a_modern_client_that_leaves_does_not_leave_its_call_behind() {
     for pool in [web::http1, web::http2] {
         for moment in [ResponseStage::BeforeItBegins, ResponseStage::OnceItHasBegun] {
             let caller = HttpClient { pool: pool(), ..HttpClient::modern(&harness) };
-            // Often enough for a client that only ever leaves (CVE-2023-44487).
+            // Repeated, as in a rapid reset attack (CVE-2023-44487).
             for _ in 0..50 {
                 disconnect_during_call(&harness, &caller, moment).await;
                 left += 1;

@@ -10,7 +10,7 @@ use crate::advisories::{
     web::{AnyBody, Events, whole},
 };
 
-/// The POST of a message of which only the body is changed.
+/// POST of a message with a changed body and unchanged headers.
 fn rewritten(caller: &HttpClient, message: &Value, from: &str, to: &str) -> Request<AnyBody> {
     let mut request = caller.post(message);
     let text = message.to_string();
@@ -19,7 +19,7 @@ fn rewritten(caller: &HttpClient, message: &Value, from: &str, to: &str) -> Requ
     request
 }
 
-/// CVE-2026-27896 and GHSA-q382-vc8q-7jhj: keys were compared without case, and the last won.
+/// CVE-2026-27896 and GHSA-q382-vc8q-7jhj: keys were compared case-insensitively, and the last one took precedence.
 #[tokio::test]
 async fn a_key_is_not_read_twice_or_by_another_name() {
     let harness = Harness::start().await;
@@ -33,7 +33,7 @@ async fn a_key_is_not_read_twice_or_by_another_name() {
             (r#""method":"tools/call""#, r#""method":"tools/call","method":"tools/call""#),
             (r#""method":"tools/call""#, r#""method":"ping","m\u0065thod":"tools/call""#),
             (&*format!(r#""params":{params}"#), &*format!(r#""params":{params},"params":{{}}"#)),
-            // A name in another case, or with more behind it, is another name.
+            // A name in another case, or with a suffix, is another name.
             (r#""method""#, r#""Method""#),
             (r#""method""#, r#""method\u0000""#),
             (r#""jsonrpc""#, r#""JSONRPC""#),
@@ -79,7 +79,7 @@ async fn an_id_is_not_changed() {
     }
 }
 
-/// rmcp 3.5: a header that came twice said one thing to a gateway and another to the server.
+/// rmcp 3.5: a gateway and the server could read different values of a repeated header.
 #[tokio::test]
 async fn conflicting_headers_are_rejected() {
     let harness = Harness::start().await;
@@ -94,7 +94,7 @@ async fn conflicting_headers_are_rejected() {
     assert_eq!(raw_http::ask(&harness, &raw_http::post(&harness, &good, &body)).await.status, 200);
     for (name, value) in good {
         for again in [value, "other", ""] {
-            // In either order, and whatever the case of the name.
+            // In either order, and in any case of the header name.
             let last: Vec<_> = good.into_iter().chain([(name, again)]).collect();
             let upper = name.to_ascii_uppercase();
             let first: Vec<_> = [(&*upper, again)].into_iter().chain(good).collect();
@@ -124,7 +124,7 @@ async fn conflicting_headers_are_rejected() {
     }
 }
 
-/// Where a request ends must not be a matter of opinion (request smuggling).
+/// The end of a request must be unambiguous (request smuggling).
 #[tokio::test]
 async fn a_request_does_not_end_in_two_places() {
     let harness = Harness::start().await;
@@ -145,13 +145,13 @@ async fn a_request_does_not_end_in_two_places() {
         stream.write_all(format!("{head}0\r\n\r\n{smuggled}").as_bytes()).await.unwrap();
         let answer = raw_http::answer(&mut stream).await;
         assert!(answer.is_none_or(|answer| answer.status == 400), "{lengths}");
-        // Nothing that follows is a request.
+        // The bytes that follow are not processed as a request.
         assert!(raw_http::answer(&mut stream).await.is_none(), "{lengths}");
     }
     HttpClient::modern(&harness).works().await;
 }
 
-/// rmcp 3.6: what was both a result and an error was taken for whichever came first.
+/// rmcp 3.6: a message with both a result and an error was treated as whichever came first.
 #[tokio::test]
 async fn an_answer_is_not_both_a_result_and_an_error() {
     let harness = Harness::start().await;
@@ -171,14 +171,14 @@ async fn an_answer_is_not_both_a_result_and_an_error() {
         let status = caller.send(&bad).await.status();
         assert!(status == 400 || status == 202, "{status}: {bad}");
     }
-    // None of these was the answer.
+    // None of these messages was accepted as the response.
     let decline = json!({"action": "accept", "content": {"confirmed": false}});
     let good = json!({"jsonrpc": "2.0", "id": id, "result": decline});
     assert_eq!(caller.send(&good).await.status(), 202);
     assert_eq!(http_client::text(&events.message().await.unwrap()), "false");
 }
 
-/// CVE-2026-25536 again, the other way round: answers of one client to the questions of another.
+/// CVE-2026-25536, in the other direction: responses of one client to server requests of another.
 #[tokio::test]
 async fn an_answer_does_not_answer_the_question_of_another_session() {
     let harness = Harness::start().await;
@@ -193,7 +193,7 @@ async fn an_answer_does_not_answer_the_question_of_another_session() {
     for _ in 0..3 {
         thief.send(&answer(true)).await;
     }
-    // Nor does one that comes without a session, or as a modern message.
+    // A response without a session, or as a modern message, is not accepted either.
     let nobody = HttpClient { session: None, ..thief.clone() };
     assert_eq!(nobody.send(&answer(true)).await.status(), 400);
     let modern = HttpClient { revision: MODERN, ..thief };
@@ -202,7 +202,7 @@ async fn an_answer_does_not_answer_the_question_of_another_session() {
     assert_eq!(http_client::text(&events.message().await.unwrap()), "false");
 }
 
-/// Newlines of every kind stay inside the data.
+/// Newlines of every kind stay inside the data of an event.
 #[tokio::test]
 async fn a_newline_in_data_does_not_begin_an_event() {
     let harness = Harness::start().await;
@@ -223,14 +223,14 @@ async fn a_newline_in_data_does_not_begin_an_event() {
             assert_eq!(log["params"]["data"], json!([evil]));
             assert_eq!(log["params"]["logger"], evil);
             assert_eq!(http_client::text(reply), evil);
-            // Nor do names in errors, in the body or in the headers.
+            // Names in errors, in the body or in headers, cannot inject lines either.
             let response = caller.send(&caller.tool(evil, json!({}))).await;
             assert!(response.headers().values().all(|it| !it.as_bytes().contains(&b'\n')));
             let reply = http_client::reply(response).await;
             assert_eq!(reply["error"]["code"], -32602, "{reply}");
         }
     }
-    // In the stream itself: no line is anything but a field of an event.
+    // In the stream itself: every line is a field of an event.
     let legacy = HttpClient { revision: LEGACY, ..HttpClient::modern(&harness) }.opened().await;
     let response = legacy.send(&legacy.tool("repeat", json!({"text": "\n\nid: 1\r\n"}))).await;
     let stream = http_client::body(response).await;

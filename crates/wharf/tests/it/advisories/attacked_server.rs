@@ -18,7 +18,7 @@ impl EventCounter {
         *self.0.borrow()
     }
 
-    /// Waits until it has happened `times` times, or more.
+    /// Waits until the event has happened at least `times` times.
     pub async fn reaches(&self, times: u64) {
         let mut seen = self.0.subscribe();
         let reached = seen.wait_for(|count| *count >= times);
@@ -30,13 +30,13 @@ impl EventCounter {
 /// Counters of the handlers.
 #[derive(Clone, Default)]
 pub struct HandlerCounts {
-    /// Handlers that began, of those that can be cut off.
+    /// Started handlers, of those that can be cancelled.
     pub begun: EventCounter,
-    /// Those of them that ran to their end.
+    /// Handlers among them that completed.
     pub finished: EventCounter,
-    /// Those of them that ended, however.
+    /// Handlers among them that ended, completed or not.
     pub ended: EventCounter,
-    /// Once this is above zero, the handlers that wait go on.
+    /// Gate: waiting handlers continue once this is above zero.
     pub gate: EventCounter,
 }
 
@@ -75,7 +75,7 @@ pub fn server(counts: &HandlerCounts) -> Server {
         .prompt::<confused>()
 }
 
-/// A tool that may be a task, waits at a gate of its own, and says this in the end.
+/// Tool with optional tasks that waits at its own gate and returns the text `says`.
 pub fn gated(name: &str, gate: &EventCounter, says: &'static str) -> Tool {
     let gate = gate.clone();
     let run = move || {
@@ -93,7 +93,7 @@ async fn echo(text: String) -> String {
     text
 }
 
-/// Waits, and says on the way and at the end what only this caller sent.
+/// Waits, and sends the caller's nonce in its progress and its result.
 #[tool]
 async fn nap(milliseconds: u64, nonce: String, ctx: Ctx) -> String {
     ctx.progress_message(0.0, None, nonce.clone()).await;
@@ -106,7 +106,7 @@ async fn whoami(caller: Option<Principal>) -> String {
     caller.map_or_else(|| "nobody".to_owned(), |caller| caller.id().to_owned())
 }
 
-/// For callers that are known.
+/// Returns a text about the authenticated caller.
 #[tool]
 async fn own(caller: Principal) -> String {
     format!("what belongs to {}", caller.id())
@@ -134,7 +134,7 @@ async fn count(to: u32, State(counts): State<HandlerCounts>, ctx: Ctx) -> u32 {
     to
 }
 
-/// Says a great deal.
+/// Logs many lines.
 #[tool]
 async fn chatter(lines: u64, State(counts): State<HandlerCounts>, ctx: Ctx) -> u64 {
     let _ended = counts.begin();
@@ -163,7 +163,7 @@ async fn after(ended: u64, State(counts): State<HandlerCounts>) -> u64 {
     counts.finished.get()
 }
 
-/// Says the same in every way there is.
+/// Sends the text as progress, as a log message and as the result.
 #[tool]
 async fn repeat(text: String, ctx: Ctx) -> String {
     ctx.progress_message(1.0, None, text.clone()).await;
@@ -190,7 +190,7 @@ async fn confirm(ctx: Ctx) -> Result<bool, ToolError> {
     Ok(ctx.ask::<Confirm>("confirm", "Really?").await?.confirmed)
 }
 
-/// One of its parameters is mirrored in a header.
+/// Returns its parameter, which clients also send in a header.
 #[tool]
 async fn route(#[header("Region")] region: String) -> String {
     region

@@ -35,7 +35,7 @@ fn assert_no_cors_headers(headers: &HeaderMap) {
     assert!(told.is_empty(), "{told:?}");
 }
 
-/// The names in a list of headers, as browsers compare them.
+/// Names in a list of headers, in lower case as browsers compare them.
 fn names(headers: &HeaderMap, list: header::HeaderName) -> BTreeSet<String> {
     let list = headers.get(list).map_or("", |it| it.to_str().unwrap());
     list.split(',').map(|name| name.trim().to_ascii_lowercase()).collect()
@@ -74,7 +74,7 @@ async fn cors_allows_only_the_configured_origin() {
             verbs.is_superset(&["get", "post", "delete"].map(String::from).into()),
             "{verbs:?}"
         );
-        // The reply depends on who asks, so no cache may give it to others.
+        // The reply depends on the origin, so caches must not serve it to others.
         assert!(names(headers, header::VARY).contains("origin"));
 
         let response = call(&caller, PAGE).await;
@@ -97,12 +97,12 @@ async fn cors_allows_only_the_configured_origin() {
                 assert_no_cors_headers(response.headers());
             }
         }
-        // A page of this machine may knock, but not read.
+        // A page on this machine may send requests, but cannot read the replies.
         assert_no_cors_headers(call(&caller, "http://localhost:3000").await.headers());
     }
 }
 
-/// What a page needs to know of errors and sessions reaches it too.
+/// The CORS headers for errors and sessions are complete: a page can read what it needs.
 #[tokio::test]
 async fn cors_exposes_errors_and_the_session_id() {
     let harness = Harness::with(Http::new().cors([PAGE])).await;
@@ -119,7 +119,7 @@ async fn cors_exposes_errors_and_the_session_id() {
     assert_eq!(refused.headers()[header::ACCESS_CONTROL_ALLOW_ORIGIN], PAGE);
 }
 
-/// Headers that no client of ours sends are not waved through.
+/// Preflight requests do not allow headers that MCP clients do not send.
 #[tokio::test]
 async fn a_preflight_allows_only_known_headers() {
     let harness = Harness::with(Http::new().cors([PAGE])).await;

@@ -21,14 +21,14 @@ use crate::advisories::{
 const CALLERS: u64 = 64;
 const ROUNDS: u64 = 8;
 
-/// What only this caller sends in this round, and a delay that no other has.
+/// Text that is unique to this caller and round, and a delay that is unique too.
 fn nonce(caller: u64, round: u64) -> (String, Value) {
     let nonce = format!("caller {caller}, round {round}");
     let delay = (caller * 7919 + round * 104_729) % 13;
     (nonce.clone(), json!({"milliseconds": delay, "nonce": nonce}))
 }
 
-/// All that was said to a caller is its own.
+/// Asserts that all messages to a caller contain its own nonce.
 fn is_own(messages: &[Value], nonce: &str) {
     let [told, reply] = messages else { panic!("{messages:?}") };
     assert_eq!(told["params"]["message"], nonce);
@@ -36,14 +36,14 @@ fn is_own(messages: &[Value], nonce: &str) {
     assert_eq!(text(reply), nonce);
 }
 
-/// CVE-2026-25536 and CVE-2026-111770: answers were found by bare ids, which all clients share.
+/// CVE-2026-25536 and CVE-2026-111770: responses were matched by id alone, and all clients use the same ids.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_does_not_reach_another_caller() {
     let harness = Arc::new(Harness::start().await);
     let modern = HttpClient::modern(&harness);
     let legacy = HttpClient { revision: LEGACY, ..modern.clone() };
     let mut callers = JoinSet::new();
-    // With connections of their own, and with one HTTP/2 connection for all.
+    // With a connection for each client, and with one HTTP/2 connection for all.
     for caller in [modern, legacy] {
         for pool in [web::http1(), web::http2()] {
             for index in 0..CALLERS {
@@ -89,7 +89,7 @@ async fn an_answer_does_not_reach_another_websocket() {
     assert_eq!(callers.join_all().await.len() as u64, CALLERS);
 }
 
-/// CVE-2026-16498 and CVE-2026-16326: a caller got the credentials of the one before.
+/// CVE-2026-16498 and CVE-2026-16326: a caller got the credentials of the previous one.
 /// CVE-2026-45707: a caller without credentials got those of the process.
 #[tokio::test]
 async fn principals_do_not_leak_between_callers() {
@@ -98,7 +98,7 @@ async fn principals_do_not_leak_between_callers() {
     let (mut line, connection) =
         http1::handshake(TokioIo::new(harness.connect().await)).await.unwrap();
     tokio::spawn(connection);
-    // All on one connection, which is kept alive.
+    // All requests on one persistent connection.
     for bearer in [Some("alice"), None, Some("bob"), Some("alice"), None, None, Some("bob")] {
         let caller = HttpClient { bearer, ..caller.clone() };
         line.ready().await.unwrap();
@@ -122,7 +122,7 @@ async fn principals_do_not_leak_between_callers() {
     }
 }
 
-/// The same within legacy sessions: each call is made by who sends it.
+/// The same within legacy sessions: each call has the principal of its own request.
 #[tokio::test]
 async fn a_session_does_not_lend_its_principal() {
     let harness = Harness::behind_bearer(|server| server).await;

@@ -100,7 +100,7 @@ pub fn websocket() -> EntryPoint {
 }
 
 impl EntryPoint {
-    /// As HTTP/1.1 writes it. The caller's headers come first.
+    /// Request in HTTP/1.1 format. The extra headers come first.
     pub fn written(&self, extra: &[(&str, &str)]) -> String {
         let headers = extra.iter().chain(&self.headers);
         let headers: String = headers.map(|(name, value)| format!("{name}: {value}\r\n")).collect();
@@ -138,7 +138,7 @@ async fn a_foreign_origin_is_rejected_over_http1() {
         knocks.push(vec![("host", &own), ("origin", origin)]);
         knocks.push(vec![("host", "localhost"), ("origin", origin)]);
     }
-    // A page whose name now leads here: host and origin agree.
+    // After rebinding, the name of the page resolves to this machine: host and origin match.
     knocks.push(vec![("host", "evil.example"), ("origin", "http://evil.example")]);
     knocks.push(vec![("host", "localhost"), ("host", "evil.example")]);
     knocks.push(vec![
@@ -163,7 +163,7 @@ async fn a_foreign_origin_is_rejected_over_http1() {
             assert!(!answer.head.to_ascii_lowercase().contains("access-control"), "{shown}");
             assert_eq!(answer.header("mcp-session-id"), None, "{shown}");
         }
-        // The target may name a host too.
+        // The request target may name a host too.
         let absolute = EntryPoint {
             target: "http://evil.example/mcp",
             headers: entry_point.headers.clone(),
@@ -191,7 +191,7 @@ async fn a_foreign_origin_is_rejected_over_http2() {
         let origins =
             EVIL_ORIGINS.iter().map(|origin| entry_point.request(&own, &[("origin", origin)]));
         let split = [entry_point.request("localhost", &[("host", "evil.example")])];
-        // What is no authority cannot be sent.
+        // Values that are not a valid authority cannot be sent.
         for request in hosts.chain(origins).chain(split).flatten() {
             let shown = format!("{request:?}");
             line.ready().await.unwrap();
@@ -240,7 +240,7 @@ async fn loopback_hosts_are_allowed() {
     assert!(calls > 0);
 }
 
-/// Over IPv6 as well, both the address and the name.
+/// The same over IPv6, with the address and with the name.
 #[tokio::test]
 async fn the_ipv6_loopback_is_allowed() {
     let Some(harness) = Harness::on_ipv6().await else { return };
@@ -250,7 +250,7 @@ async fn the_ipv6_loopback_is_allowed() {
     assert_eq!(raw_http::ask(&harness, &evil).await.status, 403);
 }
 
-/// A host that was allowed is, and no other is for it.
+/// An allowed host is accepted; that does not allow any other host.
 #[tokio::test]
 async fn an_allowed_host_does_not_allow_other_hosts() {
     let harness =
@@ -273,7 +273,7 @@ async fn an_allowed_host_does_not_allow_other_hosts() {
     }
 }
 
-/// CVE-2026-33252: a page may send a POST that is not JSON to any origin without asking.
+/// CVE-2026-33252: browsers send a POST that is not JSON to any origin without a preflight request.
 #[tokio::test]
 async fn a_form_does_not_pass_for_json() {
     let harness = Harness::with(Http::new().sse_2024()).await;

@@ -36,7 +36,7 @@ impl BoundCaller {
         claims
     }
 
-    /// A request with the token and this proof.
+    /// Request with the token and a proof with these claims.
     fn with(&self, mut request: Request<AnyBody>, claims: &Value) -> Request<AnyBody> {
         let headers = request.headers_mut();
         headers.insert("authorization", format!("DPoP {}", self.token).parse().unwrap());
@@ -71,10 +71,10 @@ async fn a_dpop_proof_is_accepted_once() {
     assert_eq!(http_client::text(&http_client::reply(response).await), "on");
     let again = caller.request(owner.with(owner.echo(&caller), &claims)).await;
     refused(&again, "invalid_dpop_proof", "The proof was used before");
-    // It is a proof of the request that it came with.
+    // A proof is valid only for the request that it was made for.
     let other = caller.request(owner.with(owner.echo(&caller), &owner.claims("GET"))).await;
     refused(&other, "invalid_dpop_proof", "The proof is for another method (htm)");
-    // Who stole the token alone has nothing.
+    // A stolen token without its key is useless.
     let mut bare = owner.with(owner.echo(&caller), &owner.claims("POST"));
     bare.headers_mut().remove("dpop");
     let bare = caller.request(bare).await;

@@ -66,7 +66,7 @@ async fn a_panic_and_a_timeout_have_one_line_each() {
     harness.stop().await;
 }
 
-/// Records in memory that fail on request.
+/// In-memory record store that fails on request.
 struct FailingRecords {
     records: MemoryRecords,
     fails: Arc<AtomicBool>,

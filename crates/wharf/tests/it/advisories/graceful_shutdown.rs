@@ -27,15 +27,16 @@ use crate::advisories::{
     web::{self, Events},
 };
 
-/// How many of each kind, over connections that all sum up to what a process may commonly open.
+/// Number of subscriptions of each kind. The sum of the connections is near the common limit of open files of a
+/// process.
 const LISTENS: usize = 900;
 const SESSIONS: usize = 800;
 const OLD_LINES: usize = 150;
 const WEBSOCKETS: usize = 150;
-/// How many streams share an HTTP/2 connection.
+/// Number of streams on one HTTP/2 connection.
 const SHARED: usize = 100;
 
-/// A modern listen ends with its result, and with nothing after it.
+/// A modern subscription ends with its result and nothing after it.
 async fn listen(caller: HttpClient, ready: Arc<Barrier>) {
     let filter = json!({"notifications": {"toolsListChanged": true}});
     let response = caller.send(&caller.message("subscriptions/listen", filter)).await;
@@ -49,14 +50,14 @@ async fn listen(caller: HttpClient, ready: Arc<Barrier>) {
     assert_eq!(events.message().await, None);
 }
 
-/// The stream of a legacy session just ends.
+/// The stream of a legacy session ends without a message.
 async fn follow(caller: HttpClient, ready: Arc<Barrier>) {
     let mut events = caller.opened().await.listen().await;
     ready.wait().await;
     assert_eq!(events.message().await, None);
 }
 
-/// A WebSocket says good-bye.
+/// A WebSocket ends with a close frame.
 async fn websocket(harness: Arc<Harness>, ready: Arc<Barrier>) {
     let mut request = format!("ws://{}/mcp", harness.address).into_client_request().unwrap();
     request.headers_mut().insert("sec-websocket-protocol", "mcp".parse().unwrap());
@@ -75,7 +76,7 @@ async fn websocket(harness: Arc<Harness>, ready: Arc<Barrier>) {
 /// go-sdk#1166: closing waited for itself. kaeru#11: a graceful shutdown waited for every stream.
 #[tokio::test(flavor = "multi_thread")]
 async fn thousands_of_streams_do_not_keep_the_server_from_its_end() {
-    // All streams end by notification; none is aborted.
+    // All streams end by notification; none is aborted by the timeout.
     let harness = Arc::new(Harness::limited(HttpLimits::default().grace(2 * PATIENCE)).await);
     let count = LISTENS + SESSIONS + OLD_LINES + WEBSOCKETS;
     let ready = Arc::new(Barrier::new(count + 1));
@@ -106,7 +107,7 @@ async fn thousands_of_streams_do_not_keep_the_server_from_its_end() {
     assert_eq!(ended.len(), count);
 }
 
-/// What a call says that was cut: the server stops, and the call may be sent again.
+/// Checks the error of an aborted call: the server is shutting down, and the call may be retried.
 #[track_caller]
 fn assert_cut(reply: &Value) {
     assert_eq!(reply["error"]["code"], 1008, "{reply}");
@@ -115,7 +116,7 @@ fn assert_cut(reply: &Value) {
     assert!(reply["error"]["data"]["retryAfterMs"].is_u64(), "{reply}");
 }
 
-/// A call that does not end has its grace, and no more. Then it is answered, not dropped.
+/// A call that does not end is aborted after the graceful shutdown timeout, and gets an error response.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_that_does_not_end_does_not_keep_the_server_from_its_end() {
     let harness = Harness::limited(HttpLimits::default().grace(Duration::from_millis(200))).await;
@@ -145,7 +146,7 @@ async fn a_call_that_does_not_end_does_not_keep_the_server_from_its_end() {
     assert_eq!(counts.finished.get(), 0);
 }
 
-/// The same where nothing was said before, so that the answer has a status; and in a batch.
+/// The same before any output, when the error determines the HTTP status; and in a batch.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_silent_call_that_is_cut_is_answered_with_a_status() {
     let grace = HttpLimits::default().grace(Duration::from_millis(200));
@@ -161,7 +162,7 @@ async fn a_silent_call_that_is_cut_is_answered_with_a_status() {
             calls.spawn(async move { caller.send(&message).await });
         }
     }
-    // All of them are under way when one more is.
+    // Once the last call runs, all earlier ones are in flight.
     let last = HttpClient::modern(&harness);
     let mut events = Events::of(last.send(&last.tool("wait", json!({}))).await);
     harness.counts.begun.reaches(1).await;
@@ -176,7 +177,7 @@ async fn a_silent_call_that_is_cut_is_answered_with_a_status() {
     assert_cut(&events.message().await.expect("a reply"));
 }
 
-/// The same over lines: sockets, streams and WebSockets, in both eras.
+/// The same over line transports: sockets, streams and WebSockets, in both eras.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_over_lines_that_is_cut_is_answered() {
     let grace = Duration::from_millis(200);
@@ -225,7 +226,7 @@ async fn a_call_over_lines_that_is_cut_is_answered() {
     assert_cut(&last);
 }
 
-/// A call that ends within its grace is answered, even if it began before and ends after.
+/// A call that ends within the graceful shutdown timeout gets its result.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_under_way_is_not_cut_off() {
     let harness = Harness::limited(HttpLimits::default().grace(2 * PATIENCE)).await;

@@ -8,7 +8,7 @@ use crate::advisories::{
     web,
 };
 
-/// rust-sdk#106, go-sdk#1180: the client waited for ever, or the process died.
+/// rust-sdk#106, go-sdk#1180: the client waited for ever, or the process ended.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_panic_ends_only_its_call_without_its_message() {
     let harness = Harness::start().await;

@@ -30,7 +30,7 @@ pub struct Harness {
 }
 
 impl Harness {
-    /// With the default configuration.
+    /// Starts a server with the default configuration.
     pub async fn start() -> Harness {
         Harness::with(Http::new()).await
     }

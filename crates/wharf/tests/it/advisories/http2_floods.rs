@@ -1,4 +1,4 @@
-//! Floods of HTTP/2 frames: streams that are reset, and headers without end.
+//! Floods of HTTP/2 frames: streams that are reset, and endless headers.
 #![cfg(target_os = "linux")]
 
 use tokio::{
@@ -64,7 +64,8 @@ async fn flood(count: u32, frames: impl Fn(u32) -> Vec<u8>) -> bool {
     is_closed
 }
 
-/// RUSTSEC-2023-0034, RUSTSEC-2024-0003, RUSTSEC-2026-0258: what the client or the server had reset was kept.
+/// RUSTSEC-2023-0034, RUSTSEC-2024-0003, RUSTSEC-2026-0258: streams that the client or the server had reset stayed in
+/// memory.
 #[tokio::test(flavor = "multi_thread")]
 async fn streams_that_are_reset_are_not_kept() {
     const NO_ERROR: [u8; 4] = [0; 4];
@@ -79,7 +80,7 @@ async fn streams_that_are_reset_are_not_kept() {
     assert!(flood(50_000, malformed).await, "50,000 errors were accepted");
 }
 
-/// RUSTSEC-2024-0332: headers that went on in CONTINUATION frames had no end.
+/// RUSTSEC-2024-0332: headers continued in CONTINUATION frames without a limit.
 #[tokio::test(flavor = "multi_thread")]
 async fn headers_without_end_are_refused() {
     let value = "x".repeat(100);

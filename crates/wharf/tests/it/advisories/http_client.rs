@@ -33,12 +33,12 @@ impl HttpClient {
         HttpClient { pool, url, revision: MODERN, session: None, bearer: None }
     }
 
-    /// A legacy client with a session.
+    /// Legacy client with a session.
     pub async fn legacy(harness: &Harness) -> HttpClient {
         HttpClient { revision: LEGACY, ..HttpClient::modern(harness) }.opened().await
     }
 
-    /// One of each era.
+    /// One client of each era.
     pub async fn both(harness: &Harness) -> [HttpClient; 2] {
         [HttpClient::modern(harness), HttpClient::legacy(harness).await]
     }
@@ -47,7 +47,7 @@ impl HttpClient {
         HttpClient { bearer: Some(bearer), ..self }
     }
 
-    /// Opens a session of its own, where the revision has them.
+    /// Opens a session if the revision has sessions.
     pub async fn opened(mut self) -> HttpClient {
         if self.revision == MODERN {
             return self;
@@ -82,18 +82,18 @@ impl HttpClient {
         json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
     }
 
-    /// A call of a tool that may report progress.
+    /// Tool call with a progress token.
     pub fn tool(&self, name: &str, arguments: Value) -> Value {
         let meta = json!({"progressToken": "token"});
         self.message("tools/call", json!({"name": name, "arguments": arguments, "_meta": meta}))
     }
 
-    /// The POST of a message, with all that this client says about itself.
+    /// POST of a message with all headers of this client.
     pub fn post(&self, message: &Value) -> Request<AnyBody> {
         self.signed(web::post(&self.url, self.revision, message.to_string()))
     }
 
-    /// A request without a message.
+    /// Request without a message.
     pub fn bare(&self, verb: &str) -> Request<AnyBody> {
         let request = Request::builder().method(verb).uri(&self.url);
         let request = request.header(header::ACCEPT, "text/event-stream").body(whole(""));
@@ -117,25 +117,25 @@ impl HttpClient {
         response.expect("the server answers")
     }
 
-    /// Calls a tool, and gives back all its messages, the last of which is the reply.
+    /// Calls a tool and returns all messages of the response; the last one is the reply.
     pub async fn messages(&self, name: &str, arguments: Value) -> Vec<Value> {
         let response = self.send(&self.tool(name, arguments)).await;
         assert_eq!(response.status(), 200);
         messages(response).await
     }
 
-    /// Calls a tool and expects one text.
+    /// Calls a tool and expects a single text.
     pub async fn text(&self, name: &str, arguments: Value) -> String {
         let reply = self.messages(name, arguments).await.pop().expect("a reply");
         text(&reply).to_owned()
     }
 
-    /// The server still answers.
+    /// Asserts that the server still responds.
     pub async fn works(&self) {
         assert_eq!(self.text("echo", json!({"text": "on"})).await, "on");
     }
 
-    /// The session's own stream.
+    /// Opens the session's GET stream.
     pub async fn listen(&self) -> Events {
         let response = self.request(self.bare("GET")).await;
         assert_eq!(response.status(), 200);
@@ -143,7 +143,7 @@ impl HttpClient {
     }
 }
 
-/// The text of a result that holds nothing else.
+/// Text of a result that contains nothing else.
 pub fn text(reply: &Value) -> &str {
     assert_ne!(reply["result"]["isError"], true, "{reply}");
     reply["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{reply}"))

@@ -15,7 +15,7 @@ use crate::advisories::{
     web::{AnyBody, whole},
 };
 
-/// What is sent, the status, and the code of the error, if there is one.
+/// Name, request, expected status, and expected error code if there is one.
 type Row = (&'static str, Request<AnyBody>, u16, Option<i64>);
 
 async fn check(caller: &HttpClient, rows: Vec<Row>) {
@@ -282,7 +282,7 @@ async fn no_status_of_the_legacy_era_is_wrong() {
     check(&fresh, vec![("an opening in a batch", request, 400, REFUSED)]).await;
 }
 
-/// Where there are no sessions, for whatever reason, only POST is offered.
+/// A server without sessions, for any reason, supports only POST.
 #[tokio::test]
 async fn no_stream_is_offered_where_there_is_none() {
     let modern_only = Harness::tuned(|server| server.only(Era::Modern)).await;
@@ -310,7 +310,7 @@ async fn no_stream_is_offered_where_there_is_none() {
     let listen = caller
         .message("subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}));
     check(&caller, vec![("a listen", caller.post(&listen), 404, Some(-32601))]).await;
-    // Whatever a call says before its end is not sent.
+    // Messages that a call sends before its end are discarded.
     let response = caller.send(&caller.tool("count", json!({"to": 3}))).await;
     assert_eq!(response.headers()[header::CONTENT_TYPE], "application/json");
     let [reply] = &*http_client::messages(response).await else { panic!("one message") };
@@ -322,7 +322,7 @@ async fn no_stream_is_offered_where_there_is_none() {
     assert_ne!(capabilities["resources"]["subscribe"], true, "{capabilities}");
 }
 
-/// Where only listens are streams, everything else is one JSON object.
+/// If only subscriptions are streams, every other response is one JSON object.
 #[tokio::test]
 async fn no_call_but_a_listen_is_a_stream_where_it_must_not_be() {
     let harness = Harness::with(Http::new().streaming(Streaming::ListenOnly)).await;
@@ -351,7 +351,7 @@ async fn no_refusal_for_a_time_is_without_its_end() {
     let busy = Harness::tuned(|server| server.limits(busy)).await;
     for (harness, status, code) in [(&limited, 429, 1003), (&busy, 503, 1008)] {
         let caller = HttpClient::modern(harness).with_bearer("alice");
-        // Takes the one place there is.
+        // Occupies the only available slot.
         let _first = caller.send(&caller.tool("wait", json!({}))).await;
         let refused = caller.send(&caller.tool("echo", json!({"text": "x"}))).await;
         assert_eq!(refused.status(), status);

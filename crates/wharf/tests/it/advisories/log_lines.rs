@@ -1,6 +1,7 @@
-//! Each refusal, and each client that is too slow, has exactly one line in the log that names it.
+//! Each rejection, and each client that is too slow, has exactly one line in the log that names it.
 //!
-//! Each test is a process of its own: lines that clients can cause are limited for each reason and transport.
+//! Each test has a process of its own: the rate of log lines that clients can cause is limited for each reason and
+//! transport.
 
 use std::time::Duration;
 
@@ -32,7 +33,7 @@ use crate::advisories::{
     tls,
 };
 
-/// Waits for lines with all of these texts, and asserts that there is one of them.
+/// Waits for lines with all of these texts, and asserts that there is exactly one.
 pub async fn assert_one(log: &LogCatcher, texts: &[&str]) {
     let found = || -> Vec<String> {
         let has_all = |line: &String| texts.iter().all(|text| line.contains(text));
@@ -48,12 +49,12 @@ pub async fn assert_one(log: &LogCatcher, texts: &[&str]) {
     assert_eq!(found().len(), 1, "{texts:?}: {:#?}", log.lines());
 }
 
-/// Asserts that nothing but this refusal was logged since the line `before`.
+/// Asserts that nothing except this rejection was logged since the line `before`.
 async fn assert_refused(log: &LogCatcher, before: usize, transport: &str, reason: &str) {
     let named = format!("reason=\"{reason}\"");
     assert_one(log, &[&named, &format!("transport=\"{transport}\""), "refused a request"]).await;
     let mut since = log.lines().split_off(before);
-    // The server may begin to listen after the log.
+    // The server may start to listen after the log has started.
     since.retain(|line| !line.contains("message=listening"));
     assert_eq!(since.len(), 1, "{reason}: {since:#?}");
 }
@@ -62,12 +63,12 @@ fn limited_harness() -> HttpLimits {
     HttpLimits::default().head(Duration::from_millis(100)).body(Duration::from_millis(100))
 }
 
-/// A request with these headers beside its host, and without a body.
+/// Request with these headers and a host, without a body.
 fn bare(harness: &Harness, line: &str, headers: &str) -> String {
     format!("{line} HTTP/1.1\r\nhost: {}\r\n{headers}\r\n", harness.address)
 }
 
-/// Requests that are refused, with the status and the reason.
+/// Rejected requests, with the expected status and reason.
 fn refused_requests(harness: &Harness) -> Vec<(String, u16, &'static str)> {
     let call = raw_http::modern_call(harness);
     let nonsense = raw_http::post(
@@ -218,7 +219,7 @@ async fn websocket(harness: &Harness) -> tokio_tungstenite::WebSocketStream<TcpS
     client_async(request, harness.connect().await).await.unwrap().0
 }
 
-/// Lines that are refused on a connection that is not initialized, with the reason.
+/// Lines that are rejected on a connection that is not initialized, with the reason.
 const REFUSED_LINES: [(&str, &str); 4] = [
     ("{nonsense", "parse_error"),
     (r#"{"jsonrpc":"1.0","id":1}"#, "invalid_request"),

@@ -1,6 +1,6 @@
 //! Malformed HTTP requests are rejected (request smuggling).
 //!
-//! Found by h2spec and http-garden: requests that two servers in a row read differently.
+//! Found by h2spec and http-garden: requests that two servers in sequence parse differently.
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
@@ -11,7 +11,7 @@ use crate::advisories::{
     raw_http,
 };
 
-/// Sends a request, and gives back the status and whether the connection was closed after it.
+/// Sends a request; returns the status, and whether the connection was closed after it.
 async fn status_and_close(harness: &Harness, request: &str) -> (u16, bool) {
     let mut stream = harness.connect().await;
     stream.write_all(request.as_bytes()).await.unwrap();
@@ -45,7 +45,7 @@ async fn a_request_without_exactly_one_host_is_malformed() {
         // The request target may name the host instead of the header.
         assert_eq!(raw_http::ask(harness, &call).await.status, 200);
     }
-    // Balancers that speak HTTP/1.0 name no host.
+    // Load balancers that use HTTP/1.0 send no `Host` header.
     assert_eq!(raw_http::ask(&harness, "GET /ready HTTP/1.0\r\n\r\n").await.status, 200);
 }
 
@@ -106,7 +106,7 @@ async fn a_target_with_a_fragment_is_refused() {
     for target in ["/mcp#x", "/mcp#", "/mcp?a#b", "/#/mcp", "http://localhost/mcp#x"] {
         let request = call.replace("POST /mcp ", &format!("POST {target} "));
         assert_eq!(status_and_close(&harness, &request).await, (400, true), "{target}");
-        // The second request of a connection too, and one that comes in pieces.
+        // Also for the second request of a connection, and for one that arrives in pieces.
         let mut stream = harness.connect().await;
         stream.set_nodelay(true).unwrap();
         stream.write_all(call.as_bytes()).await.unwrap();
@@ -117,12 +117,12 @@ async fn a_target_with_a_fragment_is_refused() {
         }
         assert_eq!(raw_http::answer(&mut stream).await.unwrap().status, 400, "{target}");
     }
-    // Elsewhere the character means nothing.
+    // Elsewhere the character has no meaning.
     let call = call.replace("\"on\"", "\"#n\"").replace("accept:", "x-note: #1\r\naccept:");
     assert_eq!(status_and_close(&harness, &call).await, (200, false));
 }
 
-/// A head of 100,000 bytes passed where 65,536 were allowed.
+/// A head of 100,000 bytes was accepted although the limit was 65,536.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_limit_of_headers_is_the_one_that_holds() {
     for limit in [4 << 10, 16 << 10, 64 << 10] {
@@ -146,11 +146,11 @@ async fn the_limit_of_headers_is_the_one_that_holds() {
     }
 }
 
-/// A client that speaks TLS to a port that does not gets an answer that it can show.
+/// A client that uses TLS on a plain-text port gets a response that it can display.
 #[tokio::test(flavor = "multi_thread")]
 async fn tls_at_a_plain_port_has_a_clear_error() {
     let harness = Harness::start().await;
-    // What begins a ClientHello of TLS 1.0 to 1.3, of which little may have come.
+    // Start of a ClientHello of TLS 1.0 to 1.3, of which only a few bytes may have arrived.
     for begun in [&b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"[..], b"\x16\x03\x03"] {
         let mut stream = harness.connect().await;
         stream.write_all(begun).await.unwrap();

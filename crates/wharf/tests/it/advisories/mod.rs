@@ -1,7 +1,7 @@
 //! Regression tests for known vulnerabilities and failures of MCP implementations.
 //!
-//! `advisory_ids` lists the advisories; the tests name them, and further issues. Everything
-//! runs over real sockets and, unless a test says otherwise, with the default configuration.
+//! `advisory_ids` lists the advisories; the tests name them, and further issues. All tests use real sockets and, unless
+//! noted otherwise, the default configuration.
 
 mod aborted_requests;
 mod advisory_ids;

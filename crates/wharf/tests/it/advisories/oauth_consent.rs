@@ -11,7 +11,7 @@ use crate::advisories::harness::Harness;
 
 const EVIL: &str = "https://evil.example/cb";
 
-/// Server with an OAuth proxy whose identity provider is never reached.
+/// Server with an OAuth proxy whose identity provider is not reachable.
 async fn harness() -> Harness {
     let nobody = |path: &str| format!("http://127.0.0.1:9{path}");
     let provider =
@@ -24,7 +24,7 @@ fn root(harness: &Harness) -> String {
     url.strip_suffix("/mcp").unwrap_or(&url).to_owned()
 }
 
-/// A client of the attacker's: its id.
+/// Registers a client of the attacker; returns its id.
 async fn register(root: &str) -> String {
     let body = json!({"redirect_uris": [EVIL], "token_endpoint_auth_method": "none"}).to_string();
     let url = format!("{root}/register");
@@ -33,7 +33,7 @@ async fn register(root: &str) -> String {
     said["client_id"].as_str().unwrap_or_else(|| panic!("{said}")).to_owned()
 }
 
-/// The consent page.
+/// Requests the consent page.
 async fn ask(root: &str, client: &str) -> FetchResponse {
     let challenge = "A".repeat(43);
     let url = format!(
@@ -74,7 +74,7 @@ async fn the_signed_in_user_must_be_the_consenting_user() {
     let onward = between(&text(&agreed), "<a href=\"").replace("&amp;", "&");
     let state = onward.split("state=").nth(1).unwrap().split('&').next().unwrap();
 
-    // The attacker sends the authorization URL to a user of the provider.
+    // The attacker sends the authorization URL to a user of the identity provider.
     let back = format!("{root}/callback?code=the-victims&state={state}");
     let victims = cookies(&ask(&root, &client).await);
     for headers in [HeaderMap::new(), victims, cookies(&page)] {
@@ -82,7 +82,7 @@ async fn the_signed_in_user_must_be_the_consenting_user() {
         assert_eq!(answer.status, 400);
         assert!(!answer.headers.contains_key(header::LOCATION) && !text(&answer).contains(EVIL));
     }
-    // Who agreed comes back, if not far: there is no provider.
+    // The browser that consented passes the check, and fails only because there is no provider.
     let answer = Fetch::new().get(&back, cookies(&agreed)).await.unwrap();
     assert_eq!(answer.status, 303);
     let location = answer.headers[header::LOCATION].to_str().unwrap();
@@ -98,7 +98,7 @@ async fn consent_from_a_foreign_page_is_rejected() {
     for page in [&attackers, &victims] {
         assert_eq!(page.headers[header::X_FRAME_OPTIONS], "DENY");
     }
-    // The attacker's form, sent by the victim's browser, from the attacker's page or ours.
+    // The attacker's form, submitted by the victim's browser, from the attacker's page or the proxy's own.
     for origin in ["https://evil.example", "null", "http://127.0.0.1:8000"] {
         let mut headers = cookies(&victims);
         headers.insert(header::ORIGIN, origin.parse().unwrap());
@@ -108,7 +108,7 @@ async fn consent_from_a_foreign_page_is_rejected() {
     }
 }
 
-/// Behind a reverse proxy the host may be anything; what our own page sends comes from where clients see it.
+/// Behind a reverse proxy the host may be anything: the origin of the consent page is the server's public URL.
 #[tokio::test]
 async fn consent_works_behind_any_host() {
     let nobody = |path: &str| format!("http://127.0.0.1:9{path}");

@@ -11,7 +11,7 @@ use crate::advisories::{
     http_client::{HttpClient, MODERN},
 };
 
-/// Audit 7: 20 listens that follow 900 URIs of 8 kB each held 465 MB.
+/// Audit 7: 20 subscriptions with 900 URIs of 8 kB each took 465 MB.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn followed_resources_of_subscriptions_are_limited() {
@@ -37,7 +37,7 @@ async fn followed_resources_of_subscriptions_are_limited() {
     caller.works().await;
 }
 
-/// Audit 10: 5,120 slow calls of one caller were 503 for all.
+/// Audit 10: 5,120 slow calls of one caller caused status 503 for all callers.
 #[tokio::test]
 async fn slow_calls_of_one_caller_leave_room_for_others() {
     let calls = CallLimits::default().concurrent(16).queue(16);
@@ -49,7 +49,7 @@ async fn slow_calls_of_one_caller_leave_room_for_others() {
         let hog = hog.clone();
         calls.spawn(async move { hog.send(&hog.tool("wait", json!({}))).await });
     }
-    // What one caller may have of both, and the rest is refused.
+    // The caller's share of both limits runs, and the rest is rejected.
     harness.counts.begun.reaches(12).await;
     let (mut open, mut refused) = (Vec::new(), 0);
     while refused < 40 - 24 {

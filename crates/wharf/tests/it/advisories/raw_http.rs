@@ -12,7 +12,7 @@ use crate::advisories::{
     http_client::HttpClient,
 };
 
-/// A modern call of `echo`, byte by byte.
+/// Modern call of `echo` as raw bytes.
 pub fn modern_call(harness: &Harness) -> String {
     let caller = HttpClient::modern(harness);
     let call = caller.tool("echo", serde_json::json!({"text": "on"}));
@@ -21,7 +21,7 @@ pub fn modern_call(harness: &Harness) -> String {
 
 pub const VERSION: (&str, &str) = ("mcp-protocol-version", crate::advisories::http_client::MODERN);
 
-/// A POST with these headers beside the usual ones.
+/// POST with these headers in addition to the usual ones.
 pub fn post(harness: &Harness, headers: &[(&str, &str)], body: &str) -> String {
     let headers: String =
         headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
@@ -38,7 +38,7 @@ pub fn post(harness: &Harness, headers: &[(&str, &str)], body: &str) -> String {
 pub struct RawResponse {
     pub status: u16,
     pub head: String,
-    /// Empty unless its length was told.
+    /// Body; empty unless the response declares its length.
     pub body: Vec<u8>,
 }
 
@@ -56,14 +56,14 @@ impl RawResponse {
     }
 }
 
-/// Sends a request on a connection of its own.
+/// Sends a request on its own connection.
 pub async fn ask(harness: &Harness, request: &str) -> RawResponse {
     let mut stream = harness.connect().await;
     stream.write_all(request.as_bytes()).await.expect("the server reads");
     answer(&mut stream).await.unwrap_or_else(|| panic!("no answer to {request}"))
 }
 
-/// The next answer; none if the server closes the connection instead.
+/// Next response; `None` if the server closes the connection instead.
 pub async fn answer(stream: &mut TcpStream) -> Option<RawResponse> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {

@@ -33,7 +33,7 @@ use crate::advisories::{
     web::{self, AnyBody},
 };
 
-/// How long a message may be where the test says so.
+/// Maximum length of a message in the tests that set it, in bytes.
 const LONGEST: usize = 4096;
 
 async fn small() -> Harness {
@@ -41,7 +41,7 @@ async fn small() -> Harness {
     Harness::tuned(|server| server.limits(limits)).await
 }
 
-/// A call that is exactly `size` bytes long.
+/// Call that is exactly `size` bytes long.
 fn sized(caller: &HttpClient, size: usize) -> String {
     let call = |text: String| caller.tool("echo", json!({"text": text})).to_string();
     let around = call(String::new()).len();
@@ -71,7 +71,7 @@ async fn a_body_is_not_longer_than_it_may_be() {
     }
 }
 
-/// It is refused for what it says, before it comes.
+/// A body whose declared length is too large is rejected before it arrives.
 #[tokio::test]
 async fn a_body_that_is_declared_too_long_is_not_waited_for() {
     let harness = small().await;
@@ -80,7 +80,7 @@ async fn a_body_that_is_declared_too_long_is_not_waited_for() {
         let head = head.replace("content-length: 0", &format!("content-length: {length}"));
         let answer = raw_http::ask(&harness, &head).await;
         assert_eq!((answer.status, answer.code()), (413, -32801), "{length}");
-        // Otherwise a client would send its next request after an unread body.
+        // Without `Connection: close`, a client would send its next request after the unread body.
         assert_eq!(answer.header("connection"), Some("close"), "{length}");
     }
     let huge = raw_http::post(&harness, &[raw_http::VERSION], "")
@@ -89,7 +89,7 @@ async fn a_body_that_is_declared_too_long_is_not_waited_for() {
     HttpClient::modern(&harness).works().await;
 }
 
-/// Requests that are refused for their heads: verb, path, host, and another header.
+/// Requests that are rejected by their heads: HTTP method, path, host, and another header.
 const REFUSED: [(u16, [&str; 5]); 7] = [
     (404, ["POST", "/elsewhere", "localhost", "x", "y"]),
     (404, ["PUT", "/mcp/", "localhost", "x", "y"]),
@@ -111,7 +111,7 @@ async fn a_rejection_states_whether_the_connection_closes() {
                 "{verb} {path} HTTP/1.1\r\nhost: {host}\r\n{kind}{name}: {value}\r\n{length}\r\n"
             )
         };
-        // One that never comes, one that is too long to be waited for, and one that is not sent unasked.
+        // A body that never arrives, one that is too long to wait for, and one that waits for `100 Continue`.
         for unsent in [
             "content-length: 5\r\n",
             "content-length: 99999\r\n",
@@ -126,7 +126,7 @@ async fn a_rejection_states_whether_the_connection_closes() {
                 answer.head
             );
         }
-        // With all of it there, or none, the connection goes on.
+        // If the whole body, or no body, has arrived, the connection stays open.
         let mut stream = harness.connect().await;
         for sent in ["content-length: 5\r\n", "content-length: 0\r\n", ""] {
             let body = if sent.contains('5') { "hello" } else { "" };
@@ -137,7 +137,7 @@ async fn a_rejection_states_whether_the_connection_closes() {
     }
 }
 
-/// A body in two pieces, neither of which comes with the head, and whether all of it was taken.
+/// Body in two pieces that arrive after the head, and a flag that is set when all of it was read.
 fn late(ends: bool) -> (AnyBody, Arc<AtomicBool>) {
     let taken = Arc::<AtomicBool>::default();
     let done = taken.clone();
@@ -158,7 +158,7 @@ fn late(ends: bool) -> (AnyBody, Arc<AtomicBool>) {
     (StreamBody::new(pieces).boxed(), taken)
 }
 
-/// What comes late is let in and dropped, so that the connection can be used again; but not for ever.
+/// A late body is read and discarded, so that the connection can be reused, but only for a limited time.
 #[tokio::test(start_paused = true)]
 async fn the_rest_of_a_refused_request_may_come_late() {
     let none = from_fn(|_: &AuthRequest<'_>| {
@@ -187,7 +187,7 @@ async fn the_rest_of_a_refused_request_may_come_late() {
     }
 }
 
-/// With the default limit: no end is declared, and none comes (CVE-2026-109527, CVE-2026-108395, CVE-2026-67432,
+/// With the default limit and an endless body of unknown length (CVE-2026-109527, CVE-2026-108395, CVE-2026-67432,
 /// GHSA-f897-62hf-6gxq).
 #[tokio::test(flavor = "multi_thread")]
 async fn an_endless_body_is_not_read_to_no_end() {
@@ -199,7 +199,7 @@ async fn an_endless_body_is_not_read_to_no_end() {
         let endless = tokio::spawn(async move {
             writer.write_all(head.as_bytes()).await.unwrap();
             let chunk = [b"10000\r\n".as_slice(), &[b' '; 0x10000], b"\r\n"].concat();
-            // Four times as much as there may be, if it is let.
+            // Up to four times the limit, unless the server stops reading.
             let mut sent = 0;
             while sent < 1024 && writer.write_all(&chunk).await.is_ok() {
                 sent += 1;
@@ -211,20 +211,20 @@ async fn an_endless_body_is_not_read_to_no_end() {
         assert_eq!(&status, b"HTTP/1.1 413");
         let (sent, _writer) = endless.await.unwrap();
         assert!(sent >= 256, "{sent} chunks of 64 KiB are less than what may be sent");
-        // The server hangs up, although the client does not.
+        // The server closes the connection although the client does not.
         let rest = timeout(PATIENCE, reader.read_to_end(&mut Vec::new())).await;
         assert!(rest.is_ok(), "still open");
     }
     HttpClient::modern(&harness).works().await;
 }
 
-/// What a body takes counts for as long as its call holds it, however early the response began, and one caller does not
-/// get all of it.
+/// The memory of a body counts until its call ends, even if the response began early, and one caller cannot use all of
+/// it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_body_counts_until_its_call_is_over() {
     const SIZE: usize = 1 << 20;
     for legacy in [false, true] {
-        // Room for two, of which one caller gets one.
+        // Memory for two bodies, of which one caller gets one.
         let http = HttpLimits::default().bodies(6 * SIZE).body(Duration::from_millis(300));
         let messages = MessageLimits::default().message(SIZE);
         let limits = Limits::default().http(http).messages(messages);
@@ -243,7 +243,7 @@ async fn a_body_counts_until_its_call_is_over() {
         let second = caller.send(&large(2)).await;
         assert_eq!((second.status().as_u16(), harness.counts.begun.get()), (503, 1));
         assert!(second.headers().contains_key("retry-after"));
-        // Small ones still come in.
+        // Small bodies are still accepted.
         let mut small = caller.tool("echo", json!({"text": "on"}));
         small["id"] = 3.into();
         assert_eq!(http_client::text(&http_client::reply(caller.send(&small).await).await), "on");
@@ -254,7 +254,7 @@ async fn a_body_counts_until_its_call_is_over() {
     }
 }
 
-/// CVE-2026-111768: four megabytes of tiny elements became gigabytes.
+/// CVE-2026-111768: four megabytes of tiny elements took gigabytes of memory.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn tiny_elements_do_not_explode() {
@@ -281,7 +281,7 @@ async fn tiny_elements_do_not_explode() {
                 *request.body_mut() = web::whole(message);
                 let response = caller.request(request).await;
                 assert!(!response.status().is_server_error(), "{element}: {response:?}");
-                // What comes back is no flood either.
+                // The response is small too.
                 let body = http_client::body(response).await;
                 assert!(body.len() <= BODY, "{} bytes for {element}", body.len());
             }
@@ -292,7 +292,7 @@ async fn tiny_elements_do_not_explode() {
     assert!(memory_growth <= TIMES * BODY, "{} MiB for {} MiB", memory_growth >> 20, BODY >> 20);
 }
 
-/// Where a client may say as much about itself as it likes: each with what is said there.
+/// Fields in which a client describes itself at any length: name of the field, and the message with the flood in it.
 fn client_info_fields(flood: &str) -> Vec<(&'static str, String)> {
     let opening = |info: &str, capabilities: &str, params: &str| {
         format!(
@@ -304,7 +304,7 @@ fn client_info_fields(flood: &str) -> Vec<(&'static str, String)> {
     let text = "x".repeat(flood.len());
     let icons = format!("[{}]", r#"{"src":""},"#.repeat(flood.len() / 11).trim_end_matches(','));
     vec![
-        // What a connection needs to read a message of that length.
+        // Baseline: the memory that a connection needs to read a message of that length.
         ("padding", opening("", "", &" ".repeat(flood.len()))),
         ("experimental", opening("", &format!(r#""experimental":{{"a":{flood}}}"#), "")),
         ("extensions", opening("", &format!(r#""extensions":{{"a/b":{flood}}}"#), "")),
@@ -323,27 +323,27 @@ fn client_info_fields(flood: &str) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// CVE-2026-111768, in what is kept: 250 kB of `initialize` stayed as 16 MB for as long as its session did.
+/// CVE-2026-111768, in stored state: 250 kB of `initialize` took 16 MB for as long as the session lasted.
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread")]
 async fn client_info_is_limited_in_size() {
     const OPENINGS: usize = 10;
     const KEPT: usize = 32_000;
-    // What a connection takes that lasts, beside what its client said: buffers and tasks.
+    // Lasting memory of a connection, in addition to the client's data: buffers and tasks.
     const CONNECTION: usize = 64_000;
     let process = crate::advisories::server_process::ServerProcess::start_tidy().await;
     let flood = format!("[{}0]", r#"{"":0},"#.repeat(240_000 / 7));
     for transport in ["http", "http+sse", "websocket", "tcp", "unix"] {
         let around = if transport == "http" { 0 } else { CONNECTION };
-        // All stay open until the end, so that none takes the memory of another.
+        // All connections stay open until the end, so that none reuses the memory of another.
         let mut all = Vec::new();
         for (place, opening) in client_info_fields(&flood) {
             let mut open = async |number: usize| {
-                // No two clients say the same, or they would share it.
+                // Every client sends different data, because equal data is shared.
                 let opening = opening.replace("NUMBER", &number.to_string());
                 all.push(open_over(&process, transport, &opening).await);
             };
-            // Twice before: what the server allocates for one it keeps for the next.
+            // Two warm-up rounds: memory that the server allocates for one connection is reused for the next.
             for number in 0..2 {
                 open(number).await;
             }
@@ -357,14 +357,14 @@ async fn client_info_is_limited_in_size() {
     }
 }
 
-/// A stream of any kind.
+/// Stream of any type.
 #[cfg(target_os = "linux")]
 trait Stream: tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin {}
 
 #[cfg(target_os = "linux")]
 impl<S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin> Stream for S {}
 
-/// Opens a session. Gives back what keeps it open, which over HTTP is nothing.
+/// Opens a session; returns the connection that keeps it open, or nothing over HTTP.
 #[cfg(target_os = "linux")]
 async fn open_over(
     process: &crate::advisories::server_process::ServerProcess,

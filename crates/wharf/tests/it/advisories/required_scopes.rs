@@ -66,11 +66,11 @@ async fn features_without_the_required_scope_are_neither_listed_nor_callable() {
             let scopes: Vec<&str> = needed.split(' ').collect();
             assert_eq!(reply["error"]["data"]["requiredScopes"], json!(scopes), "{reply}");
         }
-        // What the server's own rule hides stays hidden, whatever scope it needs.
+        // A feature that the server's own rule hides stays hidden, whatever scopes it requires.
         let hidden = http_client::reply(caller.send(&caller.tool("hidden", json!({}))).await).await;
         assert_eq!(hidden["error"]["message"], "Unknown tool: hidden");
 
-        // With all of it, in the same session.
+        // With all scopes, in the same session.
         let all = token("base files:delete audit files:read plans");
         let caller = caller.clone().with_bearer(all);
         assert_eq!(caller.text("erase", json!({})).await, "erased");
@@ -80,7 +80,7 @@ async fn features_without_the_required_scope_are_neither_listed_nor_callable() {
         for message in [read("test://secret"), read("test://notes/a")] {
             assert_eq!(caller.send(&message).await.status(), 200);
         }
-        // Half of it is not enough.
+        // Some of the required scopes are not enough.
         let half = caller.with_bearer(token("audit"));
         assert_eq!(half.send(&half.tool("erase", json!({}))).await.status(), 403);
     }
@@ -101,7 +101,7 @@ async fn lists_with_scopes_are_private() {
     }
 }
 
-/// CVE-2026-45707: who shows nothing does not get what only some may have.
+/// CVE-2026-45707: a caller without credentials cannot use features that require scopes.
 #[tokio::test]
 async fn scopes_require_authentication() {
     let harness = Harness::tuned(offers).await;
@@ -110,7 +110,7 @@ async fn scopes_require_authentication() {
     assert_eq!(response.status(), 401);
     assert_eq!(response.headers()["www-authenticate"], "Bearer");
     assert!(!listed(&caller, "tools/list", "tools").await.contains(&"erase".to_owned()));
-    // Behind a layer that knows callers, but nothing of challenges.
+    // Behind middleware that sets principals but sends no challenges.
     let harness = Harness::behind_bearer(offers).await;
     let caller = HttpClient::modern(&harness).with_bearer("alice");
     let response = caller.send(&caller.tool("erase", json!({}))).await;
@@ -136,7 +136,7 @@ async fn this_process_needs_no_scope() {
     assert_eq!(http_client::text(&serde_json::from_str(&line).unwrap()), "erased");
 }
 
-/// A task is as good as the call that it is: who may not make that does not get what came of it.
+/// Access to a task requires the scopes of its tool: without them a caller cannot get the result.
 #[tokio::test]
 async fn tasks_need_the_scopes_of_their_tool() {
     use wharf::tasks::TaskMode;

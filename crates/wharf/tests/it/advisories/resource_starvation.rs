@@ -35,7 +35,7 @@ pub async fn connect_as_newcomer(to: SocketAddr) -> TcpStream {
     timeout(PATIENCE, socket.connect(to)).await.expect("patience").expect("a connection")
 }
 
-/// Asks the server to speak WebSocket.
+/// Upgrades the connection to WebSocket.
 pub async fn websocket(mut stream: TcpStream) -> TcpStream {
     let request = "GET /mcp HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\nupgrade: websocket\r\n\
                  sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\
@@ -45,7 +45,7 @@ pub async fn websocket(mut stream: TcpStream) -> TcpStream {
     stream
 }
 
-/// The head of a text frame of so many bytes, masked with zeros, so that the text stays as it is.
+/// Head of a text frame of this length, masked with zeros so that the text is unchanged.
 pub fn frame(length: usize) -> Vec<u8> {
     let mut head = vec![0x81, 0xff];
     head.extend((length as u64).to_be_bytes());
@@ -53,14 +53,14 @@ pub fn frame(length: usize) -> Vec<u8> {
     head
 }
 
-/// Whether the server answers a modern call of a newcomer over HTTP.
+/// Asserts that the server answers a modern HTTP call of the second client.
 async fn newcomer_works(harness: &Harness) {
     let mut stream = connect_as_newcomer(harness.address).await;
     stream.write_all(raw_http::modern_call(harness).as_bytes()).await.expect("the server reads");
     assert_eq!(raw_http::answer(&mut stream).await.expect("an answer").status, 200);
 }
 
-/// Ten thousand sessions of one caller, each of them used, kept all other clients out for half an hour.
+/// Ten thousand used sessions of one caller locked all other clients out for half an hour.
 #[tokio::test]
 async fn ten_thousand_sessions_of_one_caller_leave_room_for_others() {
     let mut service = server(&HandlerCounts::default()).build().expect("a server").http();
@@ -85,7 +85,7 @@ async fn ten_thousand_sessions_of_one_caller_leave_room_for_others() {
         assert_eq!(post("127.0.0.1", session.as_deref(), ping.clone()).await.0, 200);
         first = first.or(session);
     }
-    // All of them are there, and still there is a place for another caller.
+    // All sessions exist, and another caller can still open one.
     assert_eq!(post("127.0.0.1", first.as_deref(), ping.clone()).await.0, 200);
     let (status, session) = post(NEWCOMER, None, opening.clone()).await;
     assert_eq!(status, 200);
@@ -95,7 +95,7 @@ async fn ten_thousand_sessions_of_one_caller_leave_room_for_others() {
     assert_eq!(post(NEWCOMER, session.as_deref(), ping.clone()).await.0, 200);
 }
 
-/// The same where every session has a stream open, so that none is idle.
+/// The same with an open stream in every session, so that none is idle.
 #[tokio::test(flavor = "multi_thread")]
 async fn sessions_in_use_of_one_caller_leave_room_for_others() {
     let harness = Harness::limited(HttpLimits::default().sessions(8)).await;
@@ -114,7 +114,7 @@ async fn sessions_in_use_of_one_caller_leave_room_for_others() {
     assert_eq!(raw_http::answer(&mut newcomer).await.expect("an answer").status, 200);
 }
 
-/// Idle connections of one caller, of any kind, kept newcomers waiting for ever.
+/// Idle connections of one caller, on any transport, blocked other clients for ever.
 #[tokio::test(flavor = "multi_thread")]
 async fn idle_connections_of_one_caller_leave_room_for_others() {
     const PLACES: usize = 16;
@@ -137,12 +137,12 @@ async fn idle_connections_of_one_caller_leave_room_for_others() {
             idle.push(stream);
         }
         newcomer_works(&harness).await;
-        // Nor do those who come later from the same address wait.
+        // Later connections from the same address do not wait either.
         HttpClient::modern(&harness).works().await;
     }
 }
 
-/// The same at full size: as many connections as the default limit has, or as this process may have.
+/// The same at full size: as many connections as the default limit, or the limit of this process, allows.
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread")]
 async fn sixteen_thousand_sockets_of_one_caller_leave_room_for_others() {
@@ -178,7 +178,7 @@ async fn sixteen_thousand_sockets_of_one_caller_leave_room_for_others() {
     process.stop().await;
 }
 
-/// A connection on which a call is under way is not given up for those of the same caller.
+/// A connection with a call in flight is not evicted for other connections of the same caller.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_with_a_call_is_not_closed_for_idle_ones() {
     let harness = Harness::limited(HttpLimits::default().connections(4)).await;
@@ -198,7 +198,7 @@ async fn a_connection_with_a_call_is_not_closed_for_idle_ones() {
     until(&mut busy, "through").await;
 }
 
-/// Nor is one that carries the stream of HTTP+SSE.
+/// A connection with an HTTP+SSE stream is not evicted either.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_with_an_old_stream_is_not_closed_for_idle_ones() {
     let harness = Harness::tuned(|server| {
@@ -221,7 +221,7 @@ async fn a_connection_with_an_old_stream_is_not_closed_for_idle_ones() {
     until(&mut stream, "\"id\":7,\"result\"").await;
 }
 
-/// Reads until this comes.
+/// Reads until `end` arrives.
 pub async fn until(stream: &mut (impl AsyncRead + Unpin), end: &str) -> String {
     let (mut read, mut part) = (String::new(), [0; 4096]);
     while !read.contains(end) {
@@ -233,7 +233,7 @@ pub async fn until(stream: &mut (impl AsyncRead + Unpin), end: &str) -> String {
     read
 }
 
-/// A connection of HTTP/2 counts as idle from its last request on, not from its first.
+/// An HTTP/2 connection is idle since its last request, not since its first.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_that_was_just_used_is_not_the_longest_idle() {
     let harness = Harness::limited(HttpLimits::default().connections(4)).await;
@@ -252,7 +252,7 @@ async fn a_connection_that_was_just_used_is_not_the_longest_idle() {
     }
 }
 
-/// Bodies that are too short to count for their caller took all the room for bodies together.
+/// Bodies too short to count against their caller's share used up the memory limit of all bodies.
 #[tokio::test(flavor = "multi_thread")]
 async fn short_bodies_of_one_caller_leave_room_for_others() {
     const SHORT: usize = 64 << 10;
@@ -280,13 +280,13 @@ async fn short_bodies_of_one_caller_leave_room_for_others() {
             }
         }
     }
-    // Half of the room needs no share, and half of the rest is one.
+    // Half of the limit is available without a share, and a share is half of the rest.
     assert_eq!(streams.len(), 6);
     newcomer_works(&harness).await;
 }
 
-/// Messages that never end, on many WebSockets or lines, took sixteen megabytes each for as long as they liked. When
-/// they end is tested where time can stand still: `wharf-transport/tests/it/{jsonl_limits.rs,http_websocket_sse}`.
+/// Endless messages on many WebSockets or lines took sixteen megabytes each, without a time limit. The time limit
+/// itself is tested with a paused clock: `wharf-transport/tests/it/{jsonl_limits.rs,http_websocket_sse}`.
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread")]
 async fn unfinished_messages_take_little_and_leave_room() {
@@ -310,7 +310,7 @@ async fn unfinished_messages_take_little_and_leave_room() {
         }
         let kept = process.resident().saturating_sub(before);
         assert!(kept <= 64_000_000, "lines: {lines}, kept: {} MB", kept / 1_000_000);
-        // Another caller's message, as long, finds room.
+        // A message of the same length from another caller is accepted.
         let address = if lines { process.lines } else { process.address };
         let mut newcomer = connect_as_newcomer(address).await;
         let ping = r#"{"jsonrpc":"2.0","id":7,"method":"ping"}"#;

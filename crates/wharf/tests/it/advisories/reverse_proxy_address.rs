@@ -1,6 +1,6 @@
 //! Behind a reverse proxy, only trusted proxies can set the client address.
 //!
-//! The OAuth proxy behind a reverse proxy on loopback had no rates at all: every request seemed to come from loopback.
+//! The OAuth proxy behind a reverse proxy on loopback had no rate limits: every request seemed to come from loopback.
 
 use bytes::Bytes;
 use http::{Request, Response};
@@ -45,7 +45,7 @@ impl Authenticator for Open {
     }
 }
 
-/// Sends a call, or asks for a page, with these headers beside its own.
+/// Sends a call, or requests a page, with additional headers.
 async fn send(
     caller: &HttpClient,
     tool: &str,
@@ -99,7 +99,7 @@ async fn only_trusted_proxies_set_the_client_address() {
         }
     }
     assert_eq!(located(&ours, "address", &[]).await, "127.0.0.1");
-    // A client's own header beside the proxy's decides nothing.
+    // A header that the client adds itself has no effect.
     let both = [("forwarded", "for=6.6.6.6"), ("x-forwarded-for", CLIENT)];
     for tool in ["address", "/page"] {
         assert_eq!(send(&HttpClient::modern(&ours), tool, &both).await.status(), 400);
@@ -118,7 +118,7 @@ async fn rates_count_the_client_and_not_the_proxy() {
     let caller = HttpClient::modern(&harness);
     for client in ["192.0.2.1", "192.0.2.2"] {
         for call in 0..5 {
-            // Whatever else the client claims.
+            // Whatever other addresses the client claims.
             let chain = format!("203.0.113.{call}, {client}");
             let status = send(&caller, "echo", &[("x-forwarded-for", &chain)]).await.status();
             assert_eq!(status, if call < 3 { 200 } else { 429 }, "{chain}");

@@ -19,16 +19,16 @@ use crate::advisories::{
     web,
 };
 
-/// Tells the test below that it is the child.
+/// Environment variable that selects the server role for the test below.
 const ROLE: &str = "WHARF_ADVISORIES_CHILD";
 const PLAIN: &str = "plain";
 const IMPATIENT: &str = "impatient";
 const TIDY: &str = "tidy";
 const CROWDED: &str = "crowded";
-/// Number of connections of a child that is crowded.
+/// Environment variable with the connection limit of the child.
 const CONNECTIONS: &str = "WHARF_ADVISORIES_CONNECTIONS";
 
-/// What streams may keep in a child that is impatient.
+/// Limit of replay memory in a child with short timeouts, in bytes.
 pub const REPLAY_TOTAL: usize = 4 << 20;
 
 /// Server role of the child process; does nothing without the environment variable.
@@ -54,7 +54,7 @@ async fn the_child_serves_until_it_is_killed() {
     println!("\nlines {}", lines.local_addr().unwrap());
     let address = listener.local_addr().unwrap();
     let socket = unix_path(std::process::id());
-    // The last one is polled when the socket listens.
+    // The last future is polled once the socket listens.
     let serving = async {
         tokio::join!(
             endpoint.serve_http_on(listener),
@@ -74,33 +74,33 @@ fn unix_path(child: u32) -> PathBuf {
 pub struct ServerProcess {
     child: Child,
     pub address: SocketAddr,
-    /// Where it speaks lines over TCP.
+    /// Address at which the child serves lines over TCP.
     pub lines: SocketAddr,
-    /// Where it speaks lines over a Unix socket.
+    /// Path of the Unix socket at which the child serves lines.
     pub unix: PathBuf,
-    /// Kept open: after a minute the test harness of the child says that it takes long, and ends if it cannot.
+    /// Kept open: after a minute the child's test harness prints a warning, and exits if it cannot.
     _stdout: Lines<BufReader<ChildStdout>>,
 }
 
 impl ServerProcess {
-    /// With the default configuration.
+    /// Starts a child with the default configuration.
     pub async fn start() -> ServerProcess {
         ServerProcess::spawn(PLAIN, &[]).await
     }
 
-    /// With one second for clients to read, and less memory for what they have not read.
+    /// Starts a child with one second for clients to read, and less memory for unread output.
     pub async fn impatient() -> ServerProcess {
         ServerProcess::spawn(IMPATIENT, &[]).await
     }
 
-    /// With an allocator that gives back what is large and free, whatever lies around it: what is measured then is what
-    /// the server keeps. It serves HTTP+SSE too.
+    /// Starts a child whose allocator returns large free blocks to the system, so that the measured memory is what the
+    /// server keeps. It serves HTTP+SSE too.
     pub async fn start_tidy() -> ServerProcess {
         let tidy = [("MALLOC_MMAP_THRESHOLD_", "65536"), ("MALLOC_ARENA_MAX", "1")];
         ServerProcess::spawn(TIDY, &tidy).await
     }
 
-    /// With this number of connections, which stay open though nothing is sent on them.
+    /// Starts a child with this connection limit. Its timeouts are long, so idle connections stay open.
     pub async fn crowded(connections: usize) -> ServerProcess {
         ServerProcess::spawn(CROWDED, &[(CONNECTIONS, &connections.to_string())]).await
     }
@@ -134,29 +134,29 @@ impl ServerProcess {
         }
     }
 
-    /// A caller of it, with no session yet.
+    /// HTTP client of the child, without a session.
     pub fn caller(&self, revision: &'static str) -> HttpClient {
         let url = format!("http://{}/mcp", self.address);
         HttpClient { pool: web::http1(), url, revision, session: None, bearer: None }
     }
 
-    /// Waits until it has ended, and closed its files.
+    /// Waits until the process has ended and its files are closed.
     pub async fn stop(mut self) {
         self.child.kill().await.unwrap();
     }
 
-    /// How many files and sockets it has open.
+    /// Number of open files and sockets.
     pub fn files(&self) -> usize {
         let id = self.child.id().expect("a running child");
         std::fs::read_dir(format!("/proc/{id}/fd")).unwrap().count()
     }
 
-    /// The most memory it ever had, in bytes.
+    /// Peak memory in bytes.
     pub fn peak(&self) -> usize {
         self.memory("VmHWM:")
     }
 
-    /// The memory it has now, in bytes.
+    /// Current memory in bytes.
     pub fn resident(&self) -> usize {
         self.memory("VmRSS:")
     }

@@ -18,14 +18,14 @@ use crate::advisories::{
     raw_http, web,
 };
 
-/// How many sessions there may be. If an opening left anything, there would soon be no place.
+/// Limit of sessions. If a failed `initialize` left a session behind, the limit would soon be reached.
 const PLACES: usize = 10;
 
 fn few_sessions() -> Limits {
     Limits::default().http(HttpLimits::default().sessions(PLACES))
 }
 
-/// CVE-2026-63128: the session was there before the opening was found to be bad.
+/// CVE-2026-63128: the session was created before the `initialize` request was rejected.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rejected_opening_takes_no_place() {
     const MANY: usize = 2_000;
@@ -63,13 +63,13 @@ async fn a_rejected_opening_takes_no_place() {
     }
 }
 
-/// The client is gone before it knows its session.
+/// The client disconnects before it receives its session id.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_abandoned_opening_takes_no_place_for_long() {
     let harness = Harness::tuned(|server| server.limits(few_sessions())).await;
     let caller = HttpClient { revision: LEGACY, ..HttpClient::modern(&harness) };
     let opening = raw_http::post(&harness, &[], &caller.initialize().to_string());
-    // Cut off before its end, it is no opening at all.
+    // An incomplete `initialize` request creates no session.
     for end in (0..opening.len()).rev() {
         use tokio::io::AsyncWriteExt;
         let mut stream = harness.connect().await;
@@ -80,7 +80,7 @@ async fn an_abandoned_opening_takes_no_place_for_long() {
     }
 }
 
-/// CVE-2026-59951: DELETE ended the session but kept its place.
+/// CVE-2026-59951: DELETE ended the session but did not free its slot.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_deleted_session_keeps_no_place() {
     let harness = Harness::tuned(|server| server.limits(few_sessions())).await;
@@ -92,8 +92,8 @@ async fn a_deleted_session_keeps_no_place() {
     }
 }
 
-/// Goal 2 of the security notes: a flood of openings is answered, and harms no session in use, not even of its own
-/// caller: sessions in the handshake evict only each other.
+/// Goal 2 of the security notes: a flood of `initialize` requests is answered and harms no session in use, not even of
+/// the same caller. Sessions in the handshake evict only each other.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_flood_of_openings_does_not_touch_the_sessions_there_are() {
     let harness = Harness::behind_bearer(|server| server.limits(few_sessions())).await;
@@ -120,7 +120,7 @@ async fn a_flood_of_openings_does_not_touch_the_sessions_there_are() {
     fresh.with_bearer("bob").opened().await.works().await;
 }
 
-/// If all sessions are in use, there is no place, and the client is told when to try again.
+/// If all sessions are in use, a new one is rejected with a retry delay.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_session_is_rejected_when_all_sessions_are_in_use() {
     let harness = Harness::tuned(|server| server.limits(few_sessions())).await;
@@ -153,7 +153,7 @@ async fn a_new_session_is_rejected_when_all_sessions_are_in_use() {
     fresh.opened().await.works().await;
 }
 
-/// Goal 1 of the security notes, in small: after the first round, no round needs anything more.
+/// Goal 1 of the security notes, at small scale: after the first round, no round takes more memory.
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread")]
 async fn sessions_that_come_and_go_leave_nothing() {
@@ -167,7 +167,7 @@ async fn sessions_that_come_and_go_leave_nothing() {
         for _ in 0..200 {
             let caller = fresh.clone().opened().await;
             let stream = caller.listen().await;
-            // One call leaves a stream behind that could be resumed.
+            // A call leaves a stream that could be resumed.
             caller.messages("repeat", json!({"text": "x".repeat(4096)})).await;
             callers.push((caller, stream));
         }
@@ -178,7 +178,7 @@ async fn sessions_that_come_and_go_leave_nothing() {
         peaks.push(process.peak());
     }
     assert!(peaks[2] <= peaks[0] + MARGIN, "{peaks:?}");
-    // The connections are gone too, as soon as the server has noticed.
+    // The connections are closed too, once the server has detected the disconnects.
     let gone = async {
         while process.files() > files {
             tokio::task::yield_now().await;
@@ -187,7 +187,7 @@ async fn sessions_that_come_and_go_leave_nothing() {
     tokio::time::timeout(crate::advisories::harness::PATIENCE, gone).await.expect("patience");
 }
 
-/// The endpoint without a socket, where time can stand still.
+/// HTTP endpoint without a socket, so that the clock can be paused.
 struct InProcessServer(HttpService);
 
 impl InProcessServer {
@@ -239,7 +239,7 @@ async fn an_idle_session_keeps_no_place() {
     for _ in 0..PLACES {
         ids.push(still.open(true).await.unwrap());
     }
-    // Half an hour is the default. The first one is in use.
+    // The default expiry is half an hour. The first session is in use.
     for _ in 0..4 {
         advance(Duration::from_secs(10 * 60)).await;
         assert_eq!(still.ping(&ids[0]).await, 200);
@@ -253,7 +253,7 @@ async fn an_idle_session_keeps_no_place() {
     assert_eq!(still.ping(&ids[0]).await, 200);
 }
 
-/// Clients that open and never come back give way to those that do, and no used session to them.
+/// Sessions of clients that never return are evicted for new ones; sessions in use are not.
 #[tokio::test(start_paused = true)]
 async fn an_unused_session_does_not_keep_others_out() {
     let mut still = InProcessServer::new();

@@ -63,7 +63,7 @@ async fn a_session_cannot_be_used_by_another_principal() {
         }
     }
 
-    // All of it did her no harm.
+    // The attempts did not affect the session of its owner.
     harness.counts.gate.add();
     let through = loop {
         let message = call.message().await.expect("a reply");
@@ -78,7 +78,7 @@ async fn a_session_cannot_be_used_by_another_principal() {
     assert_eq!(alice.request(alice.bare("DELETE")).await.status(), 204);
 }
 
-/// CVE-2026-33946: a second GET took the victim's stream.
+/// CVE-2026-33946: a second GET took over the victim's stream.
 #[tokio::test]
 async fn a_second_stream_keeps_the_first_open() {
     let harness = Harness::start().await;
@@ -92,7 +92,7 @@ async fn a_second_stream_keeps_the_first_open() {
     assert_eq!(first.message().await.unwrap()["method"], "notifications/tools/list_changed");
 }
 
-/// CVE-2025-6515: ids could be predicted, or chosen by the client.
+/// CVE-2025-6515: session ids were predictable, or chosen by the client.
 #[tokio::test]
 async fn an_id_is_neither_chosen_nor_guessed() {
     const MANY: usize = 1_000;
@@ -114,7 +114,7 @@ async fn an_id_is_neither_chosen_nor_guessed() {
     assert_eq!(ids.len(), MANY);
     let length = ids.iter().next().unwrap().len();
     assert!(ids.iter().all(|id| id.len() == length && id.bytes().all(|it| it.is_ascii_graphic())));
-    // How many values each place takes: together they are worth 128 bits or more.
+    // Number of values at each position: together they must have 128 bits or more.
     let bits: f64 = (0..length)
         .map(|at| ids.iter().map(|id| id.as_bytes()[at]).collect::<HashSet<u8>>().len() as f64)
         .map(f64::log2)
@@ -122,7 +122,7 @@ async fn an_id_is_neither_chosen_nor_guessed() {
     assert!(bits >= 128.0, "{bits} bits in {length} characters");
 }
 
-/// FastMCP #4402: what was kept for one client was replayed to another.
+/// FastMCP #4402: events of one client were replayed to another.
 #[tokio::test]
 async fn events_are_not_replayed_to_another_session() {
     let harness = Harness::start().await;
@@ -146,7 +146,7 @@ async fn events_are_not_replayed_to_another_session() {
         let body = http_client::body(response).await;
         assert!(!body.windows(7).any(|it| it == b"through"), "{id}");
     }
-    // The victim has it all, and only what comes after the event.
+    // The victim receives all events after the given one, and only those.
     for (at, id) in ids.iter().enumerate() {
         let mut resume = victim.bare("GET");
         resume.headers_mut().insert(LAST_EVENT, id.parse().unwrap());

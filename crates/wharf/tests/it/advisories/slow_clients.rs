@@ -26,12 +26,12 @@ fn impatient() -> HttpLimits {
     HttpLimits::default().head(SHORT).body(SHORT).write(SHORT)
 }
 
-/// Others are served all the while. A new connection each time: those that idle do not last here.
+/// Asserts that other clients are served meanwhile. A new connection each time, because idle ones are closed soon here.
 async fn works(harness: &Harness) {
     HttpClient::modern(harness).works().await;
 }
 
-/// Under `axum::serve`, most of these stay open for ever.
+/// Under `axum::serve`, most of these connections stay open for ever.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_idle_client_is_disconnected() {
     let harness = Harness::limited(impatient()).await;
@@ -54,7 +54,7 @@ async fn an_idle_client_is_disconnected() {
         stream.write_all(begun.as_bytes()).await.unwrap();
         streams.push((begun.to_owned(), stream));
     }
-    // And one that was served, and then says no more.
+    // A connection that was served and then sends nothing more.
     let mut stream = harness.connect().await;
     stream.write_all(call.as_bytes()).await.unwrap();
     assert_eq!(raw_http::answer(&mut stream).await.unwrap().status, 200);
@@ -67,7 +67,7 @@ async fn an_idle_client_is_disconnected() {
     works(&harness).await;
 }
 
-/// But it may stay for as long as it waits for us.
+/// A connection stays open while it waits for a response.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_with_a_pending_call_stays_connected() {
     let harness = Harness::limited(impatient()).await;
@@ -81,7 +81,7 @@ async fn a_client_with_a_pending_call_stays_connected() {
     assert!(String::from_utf8(answer).unwrap().contains("late"));
 }
 
-/// A WebSocket owes no request.
+/// A WebSocket may stay idle: it is not waiting for a request.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_websocket_may_be_silent() {
     let harness = Harness::limited(impatient()).await;
@@ -102,7 +102,7 @@ async fn a_websocket_may_be_silent() {
     assert_eq!(silence.kind(), std::io::ErrorKind::WouldBlock);
 }
 
-/// Nor does one of HTTP/2 that answers every ping.
+/// An idle HTTP/2 connection is closed although its client answers every ping.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_only_answers_pings_is_disconnected() {
     let harness = Harness::limited(impatient()).await;
@@ -116,7 +116,7 @@ async fn a_client_that_only_answers_pings_is_disconnected() {
     let reply = http_client::reply(line.send_request(call).await.unwrap()).await;
     assert_eq!(http_client::text(&reply), "on");
     let _ = timeout(PATIENCE, connection).await.expect("closed").unwrap();
-    // But it may stay for as long as it has something to wait for.
+    // It may stay open while it waits for a response.
     let (mut line, connection) =
         http2::handshake(TokioExecutor::new(), TokioIo::new(harness.connect().await))
             .await
@@ -128,7 +128,7 @@ async fn a_client_that_only_answers_pings_is_disconnected() {
     assert_eq!(http_client::text(&reply), "late");
 }
 
-/// A byte now and then does not buy more time.
+/// Sending a byte now and then does not extend the timeout.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_sends_slowly_is_disconnected() {
     let harness = Harness::limited(impatient()).await;
@@ -185,7 +185,7 @@ async fn a_client_that_does_not_read_does_not_keep_its_call() {
     assert_eq!(harness.counts.finished.get(), 0);
     works(&harness).await;
 
-    // Over HTTP/2 the bytes wait in the server for a window, not in the socket.
+    // Over HTTP/2 the unread bytes wait for flow-control credit in the server, not in the socket.
     let (mut line, connection) =
         http2::handshake(TokioExecutor::new(), TokioIo::new(harness.connect().await))
             .await
@@ -199,7 +199,7 @@ async fn a_client_that_does_not_read_does_not_keep_its_call() {
     drop(deaf);
 }
 
-/// In a legacy session the call goes on without its reader.
+/// In a legacy session the call continues without its reader.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_legacy_client_that_does_not_read_does_not_hold_its_call_back_for_ever() {
     const LINES: u64 = 20_000;

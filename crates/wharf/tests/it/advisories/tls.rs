@@ -34,7 +34,7 @@ use crate::advisories::{
     web::AnyBody,
 };
 
-/// A server with a certificate of its own making, and what a client needs to trust it.
+/// Server with a self-signed certificate, and the client configuration that trusts it.
 pub async fn encrypted() -> (Harness, Arc<ClientConfig>) {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let key = made.signing_key.serialize_pem();
@@ -60,7 +60,7 @@ async fn connect(harness: &Harness, config: &ClientConfig, alpn: &[&str]) -> Tls
     connector.connect("localhost".try_into().unwrap(), harness.connect().await).await.unwrap()
 }
 
-/// Sends a request in the version that was agreed on.
+/// Sends a request in the negotiated HTTP version.
 async fn send(stream: TlsStream<TcpStream>, request: Request<AnyBody>) -> Response<Incoming> {
     let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
     let io = TokioIo::new(stream);
@@ -109,14 +109,14 @@ async fn a_client_that_does_not_encrypt_does_not_hang() {
         let _ = timeout(PATIENCE, stream.read_to_end(&mut answer)).await.expect("closed");
         assert!(!answer.starts_with(b"HTTP"), "{begun:?}");
     }
-    // Nor does one that encrypts and then says nothing.
+    // A connection that completes the TLS handshake and then sends nothing is closed too.
     let mut stream = connect(&harness, &config, &["http/1.1"]).await;
     let mut answer = Vec::new();
     let _ = timeout(PATIENCE, stream.read_to_end(&mut answer)).await.expect("closed");
     assert_eq!(answer, b"");
 }
 
-/// What was agreed on in the handshake is what is spoken (RFC 7301): a proxy in between may go by it.
+/// The protocol of the ALPN handshake is the one that is used (RFC 7301): an intermediate proxy may rely on it.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_negotiated_revision_is_used() {
     const PREFACE: &str = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
@@ -127,13 +127,13 @@ async fn the_negotiated_revision_is_used() {
         stream.write_all(sent.as_bytes()).await.unwrap();
         let mut answer = Vec::new();
         let _ = timeout(PATIENCE, stream.read_to_end(&mut answer)).await.expect("closed");
-        // A refusal or nothing, and no frame of settings, which begins with zeros.
+        // A rejection or nothing, and no SETTINGS frame, which begins with zeros.
         assert!(answer.is_empty() || answer.starts_with(b"HTTP/1.1 400"), "{alpn}: {answer:?}");
     }
     harness.stop().await;
 }
 
-/// The same guard stands at this door.
+/// `Host` and `Origin` are checked over TLS too.
 #[tokio::test(flavor = "multi_thread")]
 async fn https_does_not_allow_foreign_origins() {
     let (harness, config) = encrypted().await;

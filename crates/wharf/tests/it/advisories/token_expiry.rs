@@ -26,7 +26,7 @@ use crate::advisories::{
     web::Events,
 };
 
-/// How long a token lasts here.
+/// Lifetime of a token.
 const LIFE: Duration = Duration::from_millis(1500);
 
 /// Accepts every request with a short-lived token.
@@ -64,7 +64,7 @@ async fn streams_end_with_their_token() {
     assert_eq!(ends(own, begun).await, Vec::<Value>::new());
     // The session continues for requests with a valid token.
     legacy.works().await;
-    // In the modern era it ends in good order.
+    // In the modern era the stream ends with a result.
     let modern = HttpClient::modern(&harness);
     let begun = Instant::now();
     let listen = json!({"notifications": {"toolsListChanged": true}});
@@ -72,7 +72,7 @@ async fn streams_end_with_their_token() {
     let messages = ends(Events::of(listen), begun).await;
     assert_eq!(messages.last().unwrap()["id"], 1, "{messages:?}");
     assert!(messages.last().unwrap()["result"].is_object(), "{messages:?}");
-    // And in 2024.
+    // The same over HTTP+SSE of 2024-11-05.
     let mut open = modern.bare("GET");
     *open.uri_mut() = format!("http://{}/sse", harness.address).parse().unwrap();
     let begun = Instant::now();
@@ -81,7 +81,7 @@ async fn streams_end_with_their_token() {
     ends(stream, begun).await;
 }
 
-/// A call that has begun is brought to its end: it was allowed when it began.
+/// A call in flight completes, because its token was valid at its start.
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_do_not_end_with_their_token() {
     let harness = start_with_all_transports().await;
@@ -92,7 +92,8 @@ async fn calls_do_not_end_with_their_token() {
     }
 }
 
-/// But one that waits for a task, which may take for ever, does: the task goes on, and others may ask for it.
+/// A call that waits for a task ends, because the task may take for ever. The task continues, and other requests can
+/// poll it.
 #[tokio::test(flavor = "multi_thread")]
 async fn waiting_for_a_task_ends_with_the_token() {
     let gate = EventCounter::default();
@@ -154,7 +155,7 @@ async fn a_websocket_ends_with_its_token() {
     };
     assert_eq!(end.map(|frame| frame.code), Some(CloseCode::from(3000)));
     assert!(begun.elapsed() >= LIFE - Duration::from_millis(100));
-    // One that lasts is served on.
+    // A connection whose token is still valid is served.
     long.send(Message::text(&echo)).await.unwrap();
     let reply = long.next().await.unwrap().unwrap().into_text().unwrap();
     assert_eq!(http_client::text(&serde_json::from_str(&reply).unwrap()), "on");

@@ -63,7 +63,7 @@ async fn next_updated_uri(events: &mut Events) -> String {
 async fn notifications_use_the_scopes_of_the_newest_token() {
     let known = ScopedCaller::to(|server| {
         let secret = Resource::new("test://secret", async || "secret").scope("files:read");
-        // Told after the secret, where both are to be told.
+        // Notified after the secret resource, if the caller may receive both.
         server.add(secret).add(Resource::new("test://zebra", async || "zebra"))
     })
     .await;
@@ -94,7 +94,7 @@ async fn notifications_use_the_scopes_of_the_newest_token() {
     }
 }
 
-/// A tool that needs a scope, and waits for the gate as a task.
+/// Tool that requires a scope, and waits at the gate as a task.
 fn report(gate: &EventCounter) -> Tool {
     gated("report", gate, "top secret").scope("admin")
 }
@@ -105,7 +105,7 @@ async fn begin(admin: &HttpClient) -> String {
     made["result"]["task"]["taskId"].as_str().unwrap_or_else(|| panic!("{made}")).to_owned()
 }
 
-/// All that is heard until the list of prompts changes, after that of tools has.
+/// All notifications up to the change of the prompt list, which follows a change of the tool list.
 async fn notifications_until_prompts(known: &ScopedCaller, events: &mut Events) -> Vec<Value> {
     let registry = known.harness.endpoint.registry();
     registry.tools_changed();
@@ -113,7 +113,7 @@ async fn notifications_until_prompts(known: &ScopedCaller, events: &mut Events) 
     loop {
         let message = next_notification(events).await;
         match message["method"].as_str() {
-            // What is told after lists was told by the time of the second change.
+            // Notifications sent after those of lists have arrived by the second list change.
             Some("notifications/tools/list_changed") => registry.prompts_changed(),
             Some("notifications/prompts/list_changed") => return all,
             _ => all.push(message),
@@ -155,14 +155,14 @@ async fn a_listen_tells_of_no_task_that_the_token_may_not_see() {
     );
     let messages = notifications_until_prompts(&known, &mut low).await;
     assert!(!is_about(&task, &messages), "{messages:?}");
-    // Nor when it comes late, and the task has ended.
+    // A late subscription, after the end of the task, is not notified either.
     let (agreed, mut late) = listen("base").await;
     assert!(!agreed.to_string().contains(&task), "{agreed}");
     let messages = notifications_until_prompts(&known, &mut late).await;
     assert!(!is_about(&task, &messages), "{messages:?}");
 }
 
-/// The session that began a task hears of it, but not with a token that is good for less.
+/// The session that started a task is notified of its end, but not with a token that lacks the scopes.
 #[tokio::test]
 async fn task_notifications_require_the_scopes_of_the_task() {
     for (scope, tells) in [("admin", true), ("base", false)] {
@@ -173,7 +173,7 @@ async fn task_notifications_require_the_scopes_of_the_task() {
         let task = begin(&session).await;
         known.again(&session, scope).works().await;
         gate.add();
-        // Another session of the same caller's waits for the end, so that it is told by then.
+        // Another session of the same caller waits for the end of the task, so that the notification was sent by then.
         let other = known.legacy("admin").await;
         let result = ask(&other, "tasks/result", json!({"taskId": task})).await;
         assert_eq!(http_client::text(&result), "top secret");
@@ -230,12 +230,12 @@ async fn completion_requires_the_scope_of_the_prompt() {
     }
 }
 
-/// Pages hold what the caller may see, without gaps and without a hint at the rest.
+/// Pages contain what the caller may access, without gaps and without a hint at the rest.
 #[tokio::test]
 async fn pages_contain_only_features_in_scope() {
     let limits = Limits::default().calls(CallLimits::default().page(3));
     let known = ScopedCaller::to(|server| {
-        // The last ones are for few: a page more would tell that they are there.
+        // The last tools require a scope: another page would reveal that they exist.
         let names = (0..14).map(|number| (format!("t{number:02}"), number % 3 == 1 || number > 10));
         names.fold(server.limits(limits), |server, (name, secret)| {
             let tool = Tool::new(name, async || "");
@@ -272,7 +272,7 @@ async fn pages_contain_only_features_in_scope() {
         let (names, sizes) = pages(&low, None).await;
         assert_eq!(names, expected);
         assert_eq!(sizes.len(), expected.len().div_ceil(3), "{sizes:?}");
-        // Where one token left off, the other goes on, with what it is good for.
+        // A cursor continues with another token of the same subject, filtered by that token's scopes.
         let first = ask(&high, "tools/list", json!({})).await;
         let cursor = first["result"]["nextCursor"].clone();
         assert_eq!(pages(&low, Some(cursor.clone())).await.0, expected[3..]);

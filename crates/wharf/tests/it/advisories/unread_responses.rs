@@ -1,7 +1,7 @@
 //! Back-pressure: clients that do not read their responses must not exhaust the server's memory.
 //!
-//! Each test floods such clients from a process of its own, waits until their calls are over, and looks at the most
-//! memory that the process ever had.
+//! Each test floods such clients from a separate process, waits until their calls have ended, and checks the peak
+//! memory of the process.
 #![cfg(target_os = "linux")]
 
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ use crate::advisories::{
 
 const MIB: usize = 1 << 20;
 
-/// Lets `clients` flood themselves, reads nothing, and returns by how much the process grew until their calls had ended.
+/// Sends `flood` from all clients, which read nothing; returns the growth of the process until their calls have ended.
 async fn memory_growth(process: &ServerProcess, clients: Vec<HttpClient>, flood: Value) -> usize {
     let observer = process.caller(MODERN);
     observer.works().await;
@@ -32,7 +32,7 @@ async fn memory_growth(process: &ServerProcess, clients: Vec<HttpClient>, flood:
     process.peak() - before
 }
 
-/// Twenty clients used to hold 4.9 GB: 256 messages each, whatever their size.
+/// Twenty clients used to take 4.9 GB: 256 messages each, of any size.
 #[tokio::test(flavor = "multi_thread")]
 async fn clients_that_do_not_read_long_messages_hold_few_of_them() {
     for pool in [web::http1, web::http2] {
@@ -44,7 +44,8 @@ async fn clients_that_do_not_read_long_messages_hold_few_of_them() {
             json!({"lines": 50, "size": MIB}),
         )
         .await;
-        // Four messages each: one that waits, one that is written, one that is made, and room for the allocator.
+        // Four messages each: one that is queued, one that is written, one that is created, and overhead of the
+        // allocator.
         assert!(memory_growth <= 40 * MIB, "{} MiB", memory_growth >> 20);
     }
 }
@@ -58,7 +59,7 @@ async fn clients_that_do_not_read_short_messages_hold_few_of_them() {
     assert!(memory_growth <= 20 * MIB / 2, "{} MiB", memory_growth >> 20);
 }
 
-/// In a session the calls go on; what is kept for their clients has a bound for all of them together.
+/// In a session the calls continue; the memory of events that are kept for replay has a common limit.
 #[tokio::test(flavor = "multi_thread")]
 async fn sessions_whose_clients_do_not_read_stay_within_the_total() {
     for (size, lines) in [(20_000, 60), (500, 800)] {
@@ -69,7 +70,7 @@ async fn sessions_whose_clients_do_not_read_stay_within_the_total() {
         }
         let memory_growth =
             memory_growth(&process, clients, json!({"lines": lines, "size": size})).await;
-        // Beside that, forty connections with their buffers.
+        // In addition to forty connections with their buffers.
         assert!(
             memory_growth <= REPLAY_TOTAL + 12 * MIB,
             "{} MiB at {size} bytes",
@@ -78,7 +79,7 @@ async fn sessions_whose_clients_do_not_read_stay_within_the_total() {
     }
 }
 
-/// A connection on which nothing is read: the whole of what is sent to it waits in the server.
+/// Connection that is never read: all of its output waits in the server.
 async fn websocket(process: &ServerProcess, message: &Value) -> TcpStream {
     let mut stream = TcpStream::connect(process.address).await.unwrap();
     let request = format!(
@@ -110,8 +111,8 @@ async fn websockets_that_are_not_read_hold_few_messages() {
         }
         observer.text("after", json!({"ended": sockets.len()})).await;
         let memory_growth = process.peak() - before;
-        // One message that waits, one that is made, one that is written as a frame, and what glibc's arenas keep (measured:
-        // 54 MiB at 1 MiB; without the bound 500).
+        // One queued message, one that is created, one that is written as a frame, and what glibc's arenas keep
+        // (measured: 54 MiB at 1 MiB; without the limit 500).
         assert!(
             memory_growth <= 10 * (5 * size + MIB),
             "{} MiB at {size} bytes",
@@ -120,7 +121,7 @@ async fn websockets_that_are_not_read_hold_few_messages() {
     }
 }
 
-/// A session's own stream, and what is sent to the session while nothing of it is read.
+/// A session's GET stream that is not read, and the messages sent to the session meanwhile.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_that_was_not_read_answers_afterwards() {
     let process = ServerProcess::impatient().await;

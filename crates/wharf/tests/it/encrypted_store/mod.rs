@@ -1,4 +1,4 @@
-//! With a key for its store, a server leaves nothing there that anybody else can read.
+//! With a store key, nothing that a server stores can be read without the key.
 
 mod node;
 mod store_dump;
@@ -16,8 +16,8 @@ use crate::encrypted_store::{
 const KEY: &str = "11";
 const OTHER: &str = "22";
 
-/// What goes through the server, and must not be found in its store. That all of it is found
-/// without a key is tested too: otherwise this would show nothing.
+/// Content that the server handles and that must not be found in its store. The test also checks that all of it is
+/// found if there is no key; otherwise it would prove nothing.
 const SECRETS: [&str; 10] = [
     "secret-client",
     "secret-argument",
@@ -31,13 +31,13 @@ const SECRETS: [&str; 10] = [
     "secret-call",
 ];
 
-/// Keys of these bytes, separated by commas.
+/// Key ring with keys of these repeated bytes, separated by commas.
 fn keys(bytes: &str) -> std::sync::Arc<KeyRing> {
     let keys: Vec<_> = bytes.split(',').map(|byte| byte.repeat(32)).collect();
     std::sync::Arc::new(keys.join(",").parse().unwrap())
 }
 
-/// A client talks to two processes in turn: a call that asks, a stream, a task, a cancellation.
+/// Uses two processes in turn: a call with a server request, a stream, a task, a cancellation.
 async fn talk(redis: &RedisServer, key: Option<&str>) -> (Client, String) {
     let one = Node::on(&redis.url("talk"), key).await;
     let two = Node::on(&redis.url("talk"), key).await;
@@ -83,7 +83,7 @@ async fn a_redis_store_has_no_plaintext() {
         for secret in SECRETS {
             let found = (is_in(&heard, secret), is_in(&kept, secret));
             match key {
-                // The bus alone carries some of them.
+                // Some of the strings are only sent over the bus.
                 None => assert!(found.0, "{secret} is found without a key"),
                 Some(_) => assert_eq!(found, (false, false), "{secret}"),
             }
@@ -102,7 +102,7 @@ async fn with_another_key_nothing_is_there() {
     for (node, status) in [(&stranger, 404), (&rotated, 200)] {
         assert_eq!(node.post(&client, &list).await.status(), status);
     }
-    // For a session of its own, the task is as unknown as one that never was.
+    // In a session of its own, the node with another key reports the task as unknown.
     let own = stranger.client("somebody").await;
     let known = stranger.call(&own, 1, "tasks/get", json!({ "taskId": task })).await;
     let never = stranger.call(&own, 1, "tasks/get", json!({"taskId": "AAAAAAAAAAAAAAAAAAAAAA"}));

@@ -1,4 +1,4 @@
-//! A process of a server, and a legacy client of it.
+//! Server process, and a legacy client for it.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tower::ServiceExt;
 use wharf::{Endpoint, Principal, http::HttpBody, prelude::*, store};
 
-/// Says something, asks something.
+/// Logs a message and sends a client request.
 #[tool]
 async fn chat(text: String, ctx: Ctx) -> Result<String, ToolError> {
     #[derive(Deserialize, JsonSchema)]
@@ -30,10 +30,10 @@ async fn works(ctx: Ctx) -> String {
 
 pub struct Node(Endpoint);
 
-/// A client with a session.
+/// Client with a session.
 pub struct Client {
     session: String,
-    /// Processes that must not end before it.
+    /// Server processes that must outlive the client.
     nodes: Option<(Node, Node)>,
 }
 
@@ -43,7 +43,7 @@ impl Client {
     }
 }
 
-/// What comes on a stream.
+/// Event stream of a response.
 pub struct Stream {
     body: HttpBody,
     read: String,
@@ -85,7 +85,7 @@ impl Node {
         self.send("POST", Some(client), Some(message)).await
     }
 
-    /// The whole reply to a call.
+    /// Calls and returns the complete reply.
     pub async fn call(&self, client: &Client, id: u64, method: &str, params: Value) -> Value {
         let mut stream = self.start(client, id, method, params).await;
         stream.until(&format!("\"id\":{id}")).await
@@ -98,7 +98,7 @@ impl Node {
         Stream { body: reply.into_body(), read: String::new() }
     }
 
-    /// The session's own stream.
+    /// Opens the session's GET stream.
     pub async fn get(&self, client: &Client) -> Stream {
         let reply = self.send("GET", Some(client), None).await;
         assert_eq!(reply.status(), 200);
@@ -128,7 +128,7 @@ impl Node {
 }
 
 impl Stream {
-    /// The next message that has this in it.
+    /// Next message that contains `text`.
     pub async fn until(&mut self, text: &str) -> Value {
         let next = async {
             loop {
@@ -143,7 +143,7 @@ impl Stream {
                         let bytes = frame.unwrap().into_data().unwrap();
                         self.read.push_str(std::str::from_utf8(&bytes).unwrap());
                     }
-                    // A reply that is no stream.
+                    // The reply is not a stream.
                     None => {
                         let last = std::mem::take(&mut self.read);
                         return message(&last, text).unwrap_or_else(|| panic!("no {text}: {last}"));

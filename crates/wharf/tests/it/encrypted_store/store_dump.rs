@@ -1,4 +1,4 @@
-//! All that a store has been given.
+//! Dump of everything that a store received.
 
 use std::{
     fs,
@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-/// Sees every command that Redis gets, what is only said included.
+/// Records every command that Redis receives, including published messages.
 pub struct Monitor {
     stream: TcpStream,
     heard: JoinHandle<Vec<u8>>,
@@ -23,7 +23,7 @@ impl Monitor {
         let mut reading = stream.try_clone().unwrap();
         let heard = std::thread::spawn(move || {
             let mut heard = Vec::new();
-            // Cut off by us, at the end.
+            // The test cuts this connection at the end.
             let _ = reading.read_to_end(&mut heard);
             heard
         });
@@ -31,13 +31,13 @@ impl Monitor {
     }
 
     pub fn stop(self) -> Vec<u8> {
-        // What Redis has sent is here first.
+        // Data that Redis has already sent is still received.
         self.stream.shutdown(std::net::Shutdown::Write).unwrap();
         self.heard.join().unwrap()
     }
 }
 
-/// All that Redis ever kept: it writes down every change.
+/// Everything that Redis ever stored: its append-only file records every change.
 pub fn everything(port: u16) -> Vec<u8> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
@@ -48,7 +48,7 @@ pub fn everything(port: u16) -> Vec<u8> {
     all_files(Path::new(directory))
 }
 
-/// What is in the files of a directory.
+/// Contents of all files in a directory.
 pub fn all_files(directory: &Path) -> Vec<u8> {
     let mut all = Vec::new();
     for entry in fs::read_dir(directory).unwrap() {

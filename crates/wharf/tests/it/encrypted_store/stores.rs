@@ -1,4 +1,4 @@
-//! What sealed stores promise beside the contract.
+//! Guarantees of encrypted stores beyond the contract of all stores.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,7 +13,7 @@ fn record(id: &str, owner: &str) -> Record {
     Record::new(id).owner(owner).body(b"body").due(0)
 }
 
-/// The same stores without a key, with one, and with another.
+/// The same stores without a key, with a key, and with another key.
 fn three() -> [Stores; 3] {
     let bare = memory_stores();
     let with = |key| sealed(bare.clone(), keys(key));
@@ -58,7 +58,7 @@ async fn records_of_another_store_do_not_decrypt() {
     assert_ne!(value, b"bought");
     bare.tasks.attach("b", 0, "buy", value.clone()).await.unwrap();
     bare.tasks.attach("c", 0, "pay", value).await.unwrap();
-    // What was done never looks as if it were yet to be done.
+    // A moved attachment is an error, not a missing one: a step that ran must not look as if it had not run.
     for id in ["b", "c"] {
         assert_eq!(own.tasks.attachments(id).await.unwrap_err().kind, ErrorKind::InternalError);
     }

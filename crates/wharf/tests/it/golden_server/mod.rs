@@ -1,4 +1,4 @@
-//! The server of the golden transcripts: a little of everything, and nothing that varies.
+//! Server of the golden transcripts: every kind of feature, with deterministic output.
 
 use std::time::Duration;
 
@@ -192,7 +192,7 @@ fn talk() -> Vec<PromptMessage> {
     ]
 }
 
-/// The server.
+/// Builds the server.
 pub(crate) fn server() -> Server {
     Server::new("golden", "1.0.0")
         .title("Golden")

@@ -9,7 +9,7 @@ use crate::hostile::scripted_server::{
     http_json, in_time, line,
 };
 
-/// What a legacy server says to `initialize` and to `tools/call`.
+/// Replies of a legacy server to `initialize` and to `tools/call`.
 fn legacy(asked: &ReceivedRequest) -> Option<Value> {
     match asked.method() {
         "initialize" => Some(asked.reply(json!({
@@ -27,7 +27,7 @@ fn error(asked: &ReceivedRequest, code: i64) -> Value {
 
 type RequestScript = fn(&ReceivedRequest) -> Action;
 
-/// How legacy servers of lines meet `server/discover`.
+/// Replies of legacy line servers to `server/discover`.
 fn discoveries() -> Vec<(&'static str, RequestScript)> {
     vec![
         ("method not found", |asked| Action::Say(line(&error(asked, -32601)))),
@@ -118,8 +118,8 @@ async fn an_undecided_probe_is_an_error_without_a_retry() {
     }
 }
 
-/// A server that takes its time to start is not taken for an old one: it answers all it was asked
-/// when it has woken up, in order.
+/// A server that starts slowly is not classified as legacy. After its start it answers all requests that it received,
+/// in order.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_slow_modern_server_is_not_classified_as_legacy() {
     let first = Mutex::new(None);

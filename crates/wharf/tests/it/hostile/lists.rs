@@ -1,4 +1,4 @@
-//! Lists that are too long, or have no end.
+//! Lists that are too long or endless.
 
 use serde_json::{Value, json};
 
@@ -64,7 +64,7 @@ async fn a_million_tools() {
     assert!(error.contains("100000") || error.contains("100,000"), "{error}");
 }
 
-/// Tools with large texts on page after page: what is held of them has a limit in bytes.
+/// Tools with long texts on page after page: the memory of a list is limited in bytes.
 #[tokio::test(flavor = "multi_thread")]
 async fn tools_without_end_whose_texts_are_large() {
     let before = held();
@@ -82,7 +82,7 @@ async fn tools_without_end_whose_texts_are_large() {
     assert!(grown < 200 << 20, "grew by {grown} bytes");
 }
 
-/// As many as a page may have are read, and no more is held than a multiple of the message.
+/// A page with the maximum number of entries is read, and its memory is a small multiple of the message size.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_million_tools_at_once() {
     let (_server, error) = listed(|asked| {

@@ -1,4 +1,4 @@
-//! Messages whose trees would take many times their size (audit 8).
+//! Messages whose parsed form would take many times their size (audit 8).
 
 use crate::hostile::scripted_server::{
     Action, ReceivedRequest, ScriptedServer, builder, default_http_reply, default_line_reply,
@@ -8,7 +8,7 @@ use crate::hostile::unbounded_messages::held;
 
 const SIZE: usize = 8 << 20;
 
-/// As many of `unit` as make a large message.
+/// Repeats `unit` up to the length of a large message.
 fn many(unit: &str) -> String {
     format!("{}{unit}", format!("{unit},").repeat(SIZE / (unit.len() + 1)))
 }
@@ -27,8 +27,8 @@ fn http_reply(asked: &ReceivedRequest, result: &str) -> Action {
     Action::Say([head.into_bytes(), body].concat())
 }
 
-/// Calls a tool that gives `result`: whether it could be read. The client and the server share the
-/// process, so both count.
+/// Calls a tool that returns `result`; true if the client could read it. The client and the server share the process,
+/// so the memory of both counts.
 async fn called(result: String) -> bool {
     let server = ScriptedServer::lines(move |asked| match asked.method() {
         "tools/call" => reply(asked, &result),

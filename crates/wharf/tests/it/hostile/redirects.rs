@@ -13,7 +13,7 @@ fn to(url: &str, status: u16) -> Action {
     )
 }
 
-/// CVE-2026-64684: headers of the user reached another origin.
+/// CVE-2026-64684: headers that the user had set were sent to another origin.
 #[tokio::test(flavor = "multi_thread")]
 async fn another_origin_gets_nothing() {
     let thief = ScriptedServer::http(default_http_reply).await;

@@ -1,4 +1,4 @@
-//! Schemas whose references expand exponentially, or lead elsewhere.
+//! Schemas whose references expand exponentially, or refer to another server.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use crate::hostile::scripted_server::{
     Action, ScriptedServer, builder, default_http_reply, http_json, in_time,
 };
 
-/// Schemas that are deep, wide, circular, slow to match, or elsewhere.
+/// Schemas that are deep, wide, circular, slow to match, or remote.
 fn bombs(elsewhere: &str) -> Vec<(&'static str, Value)> {
     let deep = (0..40).fold(json!({"type": "string"}), |inner, _| json!({"allOf": [inner]}));
     let wide: Vec<Value> = (0..20_000).map(|at| json!({"const": at})).collect();
@@ -25,7 +25,7 @@ fn bombs(elsewhere: &str) -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// CVE-2026-116686: a `$ref` was fetched. CVE-2026-111768: checking a small message took gigabytes.
+/// CVE-2026-116686: a `$ref` was fetched. CVE-2026-111768: validating a small message took gigabytes.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_schema_does_no_harm() {
     let canary = ScriptedServer::http(default_http_reply).await;
@@ -61,7 +61,7 @@ async fn a_schema_does_no_harm() {
     let listed = in_time(client.tools().all()).await.unwrap();
     assert_eq!(listed.len(), names.len());
     for name in names {
-        // Whether the result fits is not the question; that there is an answer is.
+        // The result of the validation does not matter, only that it ends.
         let called = in_time(client.call(name, json!({"text": "x"}))).await;
         if let Err(error) = called {
             assert!(error.message().len() < 4000, "{name}: {}", error.message().len());

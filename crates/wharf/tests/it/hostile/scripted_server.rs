@@ -13,10 +13,10 @@ use tokio::{
 };
 use wharf::{Client, client::ClientBuilder};
 
-/// How long anything may take before the test gives up. No test measures a time.
+/// Timeout after which a test fails. No test measures a time.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// One HTTP request, as a server sees it.
+/// Received HTTP request.
 #[derive(Clone, Debug, Default)]
 pub struct ReceivedRequest {
     pub verb: String,
@@ -37,7 +37,7 @@ impl ReceivedRequest {
         })
     }
 
-    /// The reply to this with `result`.
+    /// Reply to this request with `result`.
     pub fn reply(&self, result: Value) -> Value {
         json!({"jsonrpc": "2.0", "id": self.message["id"], "result": result})
     }
@@ -68,7 +68,7 @@ pub fn tool(name: &str, schema: Value) -> Value {
     json!({"name": name, "inputSchema": schema})
 }
 
-/// An HTTP response with a JSON body.
+/// HTTP response with a JSON body.
 pub fn http_json(status: u16, body: &Value) -> Vec<u8> {
     let body = body.to_string();
     let head = format!(
@@ -94,7 +94,7 @@ pub struct ScriptedServer {
 }
 
 impl ScriptedServer {
-    /// Plays an HTTP server.
+    /// Starts a scripted HTTP server.
     pub async fn http(
         play: impl Fn(&ReceivedRequest) -> Action + Send + Sync + 'static,
     ) -> ScriptedServer {
@@ -110,7 +110,7 @@ impl ScriptedServer {
         .await
     }
 
-    /// Plays a server of lines.
+    /// Starts a scripted line server.
     pub async fn lines(
         play: impl Fn(&ReceivedRequest) -> Action + Send + Sync + 'static,
     ) -> ScriptedServer {
@@ -158,7 +158,7 @@ impl ScriptedServer {
         format!("tcp://{}", self.address)
     }
 
-    /// The methods that were asked for, in order.
+    /// Methods of the received requests, in order.
     pub fn methods(&self) -> Vec<String> {
         let asked = self.asked.lock().unwrap();
         asked.iter().map(|request| request.method().to_owned()).collect()
@@ -222,7 +222,7 @@ pub fn builder() -> ClientBuilder {
     Client::builder().handshake(Duration::from_secs(20)).timeout(Duration::from_secs(20))
 }
 
-/// What comes of `future`, which must not take for ever.
+/// Result of `future`; fails after a timeout.
 pub async fn in_time<T>(future: impl IntoFuture<Output = T>) -> T {
     timeout(PATIENCE, future.into_future()).await.expect("no end in sight")
 }

@@ -11,8 +11,8 @@ use wharf::Client;
 
 const LIMIT: Duration = Duration::from_millis(1500);
 
-/// Connects to a server that accepts, reads, and then sends `head` and `drip` now and then, or
-/// nothing. The clock is the test's own, so nothing is waited for.
+/// Connects to a server that accepts, reads, sends `head`, and then sends `drip` now and then, or nothing. The clock is
+/// paused, so the test does not wait.
 async fn gives_up(scheme: &str, head: &'static str, drip: &'static [u8]) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

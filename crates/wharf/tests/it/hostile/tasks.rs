@@ -19,7 +19,7 @@ use crate::hostile::scripted_server::{
     Action, ReceivedRequest, ScriptedServer, builder, http_json, in_time, line, tool,
 };
 
-/// A task with these members in place of the usual ones.
+/// Task with these members in place of the usual ones.
 fn task(members: Value) -> Value {
     let mut task = json!({"taskId": "t-1", "status": "working", "createdAt": "2026-11-17T02:00:00Z",
         "lastUpdatedAt": "2026-11-17T02:00:00Z", "ttlMs": null, "pollIntervalMs": 1});
@@ -29,7 +29,7 @@ fn task(members: Value) -> Value {
     task
 }
 
-/// What a modern server says whose task begins as `first`, and then looks as `look` says.
+/// Reply of a modern server whose task begins as `first`; `look` returns its later state.
 fn modern(asked: &ReceivedRequest, first: &Value, look: &dyn Fn() -> Value) -> Option<Value> {
     let of = |mut result: Value, kind: &str| {
         result["resultType"] = kind.into();
@@ -70,7 +70,7 @@ fn count(server: &ScriptedServer, method: &str) -> usize {
     server.methods().iter().filter(|it| *it == method).count()
 }
 
-/// Tells when the server has been asked for `method`.
+/// Waits until the server has received a request for `method`.
 async fn asked_for(server: &ScriptedServer, method: &str) {
     while count(server, method) == 0 {
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -86,7 +86,7 @@ async fn a_task_that_never_ends_is_given_up_and_cancelled() {
         let error = in_time(client.call("t", ())).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::RequestTimeout, "{error}");
         in_time(asked_for(&server, "tasks/cancel")).await;
-        // At most one look every 50 ms, whatever the server says.
+        // At most one poll every 50 ms, whatever interval the server announces.
         assert!(count(&server, "tasks/get") <= 40, "{:?}", server.methods());
         assert_eq!(count(&server, "tools/call"), 1);
     }
@@ -164,7 +164,7 @@ async fn headers_name_the_task() {
     );
 }
 
-/// What a server of 2025-11-25 says whose one tool runs only as a task.
+/// Reply of a 2025-11-25 server whose only tool runs only as a task.
 fn legacy(asked: &ReceivedRequest, look: &Value, result: Option<Value>) -> Option<Value> {
     let failed = |code: i32| {
         json!({"jsonrpc": "2.0", "id": asked.message["id"],
@@ -175,7 +175,7 @@ fn legacy(asked: &ReceivedRequest, look: &Value, result: Option<Value>) -> Optio
         "initialize" => Some(asked.reply(json!({"protocolVersion": "2025-11-25",
             "capabilities": {"tools": {}, "tasks": {"cancel": {},
                 "requests": {"tools": {"call": {}}}},
-                // A server of both eras may speak of the other's tasks as well.
+                // A server of both eras may announce the modern tasks extension as well.
                 "extensions": {"io.modelcontextprotocol/tasks": {}}},
             "serverInfo": {"name": "played", "version": "1"}}))),
         "tools/list" => {

@@ -12,7 +12,7 @@ fn limits() -> ClientLimits {
     ClientLimits::default().message(1 << 20)
 }
 
-/// How much memory this process holds, in bytes.
+/// Memory of this process, in bytes.
 pub fn held() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -31,7 +31,7 @@ async fn is_refused(server: ScriptedServer, url: String) {
     drop(server);
 }
 
-/// An HTTP server that answers a call with `head`, and then `piece` for ever.
+/// Calls an HTTP server that responds with `head` and then `piece` without end.
 async fn is_refused_over_http(head: String, piece: String) {
     let server = ScriptedServer::http(move |asked| match asked.method() {
         "tools/call" => Action::Repeat(head.clone().into_bytes(), piece.clone().into_bytes()),
@@ -85,7 +85,7 @@ async fn an_event_without_end() {
     }
 }
 
-/// Progress is a sign of life, but no call lives for ever on it.
+/// Progress extends the timeout of a call, but not without limit.
 #[tokio::test(flavor = "multi_thread")]
 async fn progress_without_end() {
     let server = ScriptedServer::lines(|asked| match asked.method() {

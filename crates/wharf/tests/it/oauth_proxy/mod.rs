@@ -1,5 +1,5 @@
-//! Our client gets into our server through an identity provider that registers nobody by itself: over
-//! real HTTP, with a person who reads the pages.
+//! Authorization of Wharf's client at Wharf's server through the OAuth proxy, with an identity provider that has no
+//! dynamic client registration: over real HTTP, with a user agent that reads the pages.
 
 mod pages;
 mod user_agent;
@@ -23,7 +23,7 @@ use wharf_testbed::fake_idp::{ID, Idp, SECRET};
 
 use self::user_agent::TestUserAgent;
 
-/// Who is calling, here and at the provider.
+/// Returns the caller's id, here and at the identity provider.
 #[tool(scope = "files:read")]
 async fn whoami(
     principal: Principal,
@@ -35,18 +35,18 @@ async fn whoami(
     Ok(format!("{} {email}", principal.id()))
 }
 
-/// Needs more than a client gets at first.
+/// Requires a scope that a client does not get at its first login.
 #[tool(scope = "files:write")]
 async fn write() -> &'static str {
     "written"
 }
 
-/// A server on a port of its own: its URL.
+/// Starts a server on its own port; returns its URL.
 async fn serve(idp: &Idp) -> String {
     serve_with(idp, |server| server).await
 }
 
-/// The same, with more in it.
+/// Starts the same server with changes.
 async fn serve_with(idp: &Idp, more: impl FnOnce(Server) -> Server) -> String {
     let listener = Endpoint::listen_http("127.0.0.1:0").await.unwrap();
     let public = format!("http://{}", listener.local_addr().unwrap());
@@ -98,8 +98,8 @@ async fn a_login_without_consent_is_rejected() {
     assert!(idp.asked().is_empty());
 }
 
-/// Behind a reverse proxy on loopback every connection comes from loopback. With `Http::trusted_proxies` the rate of
-/// registrations counts by the client's own address.
+/// Behind a reverse proxy on loopback every connection comes from loopback. With `Http::trusted_proxies` the rate limit
+/// of registrations uses the client's own address.
 #[tokio::test]
 async fn registrations_are_counted_by_the_address_that_a_trusted_proxy_names() {
     let idp = Idp::start().await;
@@ -116,7 +116,7 @@ async fn registrations_are_counted_by_the_address_that_a_trusted_proxy_names() {
     };
     let mut statuses = Vec::new();
     while statuses.last() != Some(&429) {
-        // Whatever the client claims itself: the proxy's word comes last.
+        // Addresses that the client claims are ignored: the last one is the trusted proxy's.
         let forged = format!("198.51.100.{}, 203.0.113.7", statuses.len() % 250);
         statuses.push(register(&forged).await);
         assert!(statuses.len() <= 1000, "a flood is stemmed some time");

@@ -1,18 +1,18 @@
-//! The OAuth proxy's pages, as a browser deals with them. The conformance suite's person includes this file too.
+//! Handling of the OAuth proxy's pages as in a browser. The conformance suite's user agent includes this file too.
 
 use http::{HeaderMap, header};
 use wharf::auth::fetch::{Fetch, FetchResponse};
 
-/// What came of a consent page.
+/// Result of a submitted consent page.
 pub(crate) struct Decided {
-    /// What the page said.
+    /// Text of the page.
     pub(crate) page: String,
-    /// Where the browser is sent then, and with which cookies.
+    /// URL to which the browser is redirected, and the cookies to send.
     pub(crate) onward: String,
     pub(crate) cookies: HeaderMap,
 }
 
-/// Reads the consent page at `url`, and presses the button that says `decision`.
+/// Loads the consent page at `url` and submits `decision`.
 pub(crate) async fn decide(url: &str, decision: &str) -> Decided {
     let fetch = Fetch::new();
     let asked = fetch.get(url, HeaderMap::new()).await.unwrap();
@@ -28,14 +28,14 @@ pub(crate) async fn decide(url: &str, decision: &str) -> Decided {
     Decided { onward, cookies: cookies(&decided), page }
 }
 
-/// Comes back from the provider at `location`: where the proxy sends the browser from there.
+/// Loads the callback URL `location`; returns the proxy's redirect.
 pub(crate) async fn come_back(location: &str, cookies: HeaderMap) -> String {
     let page = Fetch::new().get(location, cookies).await.unwrap();
     assert_eq!(page.status, 303, "{}", text(&page));
     page.location().unwrap().to_owned()
 }
 
-/// The cookies that a page set, as the browser sends them back.
+/// Cookies that a page set, as a browser sends them back.
 fn cookies(page: &FetchResponse) -> HeaderMap {
     let set = page.headers.get_all(header::SET_COOKIE).iter();
     let pairs: Vec<_> = set.map(|it| it.to_str().unwrap().split(';').next().unwrap()).collect();
@@ -46,7 +46,7 @@ fn text(page: &FetchResponse) -> String {
     String::from_utf8(page.body.to_vec()).unwrap()
 }
 
-/// What stands between `before` and the next quote.
+/// Text between `before` and the next quote.
 fn between<'a>(text: &'a str, before: &str) -> &'a str {
     let rest = text.split_once(before).unwrap_or_else(|| panic!("{before} in {text}")).1;
     rest.split_once('"').unwrap().0

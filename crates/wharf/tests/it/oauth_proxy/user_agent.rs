@@ -41,7 +41,7 @@ impl TestUserAgent {
         TestUserAgent { decision: "deny", ..self }
     }
 
-    /// What the consent page said last.
+    /// Text of the last consent page.
     pub(crate) fn last_page(&self) -> String {
         self.page.lock().unwrap().clone()
     }
