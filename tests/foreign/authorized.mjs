@@ -9,9 +9,9 @@ import { visit } from './visit.mjs';
 
 const CHECK_MS = 20_000;
 
-/** Where the SDKs keep what they know, and what they do when a person must agree. */
+/** OAuth client provider of the SDKs: stores tokens, and acts as the consenting user. */
 export class Person {
-    redirectUrl = 'http://127.0.0.1:7/callback'; // nobody listens: the visit ends there
+    redirectUrl = 'http://127.0.0.1:7/callback'; // no listener: the test reads the redirect
     visits = [];
 
     constructor(methods = {}) {
@@ -63,25 +63,25 @@ export class Person {
     }
 }
 
-/** Tells the authorization server what to do. */
+/** Sends a request to the control endpoint of the authorization server. */
 export async function tell(path, what = {}) {
     const response = await fetch(new URL(path, process.env.AUTH_CONTROL), { method: 'POST', body: JSON.stringify(what) });
     assert.equal(response.status, 200, await response.clone().text());
     return response.json();
 }
 
-/** Makes the token one that the server refuses, as it does when the token is too old. */
+/** Invalidates the access token, so that the server rejects it like an expired one. */
 function spoil(person) {
     person.kept = { ...person.kept, access_token: `${person.kept.access_token.slice(0, -8)}AAAAAAAA` };
 }
 
-/** Runs every check with `driver`: {open(person), finish(transport, callback), Unauthorized, beforeMore(person), more}. */
+/** Runs all checks with `driver`: {open(person), finish(transport, callback), Unauthorized, beforeMore(person), more}. */
 export async function run(driver) {
     const person = new Person();
     let client;
     let transport;
 
-    /** Does it, and once more when a person has agreed, as the SDKs want it done. */
+    /** Runs `act`, and retries it after the user has consented, as the SDKs require. */
     async function authorized(act) {
         try {
             return await act();

@@ -17,11 +17,11 @@ from mcp.shared.auth import OAuthClientMetadata
 
 from harness import attempt, same, target
 
-CALLBACK = "http://127.0.0.1:7/callback"  # nobody listens: the visit ends there
+CALLBACK = "http://127.0.0.1:7/callback"  # no listener: the test reads the redirect
 
 
 class Person:
-    """What the SDK keeps, and what it does when a person must agree."""
+    """Token storage of the SDK, and the consenting user."""
 
     def __init__(self):
         self.tokens = None
@@ -54,7 +54,7 @@ def query(url):
 
 
 def tell(path, what):
-    """Tells the authorization server what to do."""
+    """Sends a request to the control endpoint of the authorization server."""
     with urllib.request.urlopen(os.environ["AUTH_CONTROL"] + path, json.dumps(what).encode()) as answer:
         return json.load(answer)
 

@@ -31,7 +31,7 @@ const PNG = '\x89PNG';
 
 const failure = promise => promise.then(() => assert.fail('it succeeded'), error => error);
 
-/** Runs every check with `driver`: {open, client, transport, call, logs, watch, more}. */
+/** Runs all checks with `driver`: {open, client, transport, call, logs, watch, more}. */
 export async function run(driver) {
     const { client, transport } = driver;
     const notices = [];

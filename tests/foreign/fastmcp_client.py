@@ -17,7 +17,7 @@ check = Checks()
 
 
 class Driver:
-    """The connected client, what the server asked and sent, and the answers it gets."""
+    """Connected client, the received server requests and notifications, and the answers to requests."""
 
     def __init__(self, target):
         self.target = target

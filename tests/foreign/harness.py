@@ -1,4 +1,4 @@
-"""What the Python drivers share: their target, their checks, and a proxy that cuts connections."""
+"""Shared code of the Python drivers: target, checks, and a proxy that cuts connections."""
 
 import asyncio
 import logging
@@ -21,7 +21,7 @@ CLOSE_SECONDS = 2  # after that long the SDK sends SIGTERM
 
 @dataclass
 class Target:
-    """The era, and the server to start or the address to reach it at."""
+    """Arguments of a driver: the era, and the server to start or the address to connect to."""
 
     era: str
     command: str
@@ -42,7 +42,7 @@ def target():
 
 
 class Checks:
-    """The checks of a driver, in order. Some are for one era or one transport only."""
+    """Checks of a driver, in order. Some apply to one era or one transport only."""
 
     def __init__(self):
         self.all = []
@@ -55,7 +55,7 @@ class Checks:
         return register
 
     async def run(self, driver):
-        """Connects and runs them all with `driver`: {target, errors, client, connect()}."""
+        """Connects and runs all checks with `driver`: {target, errors, client, connect()}."""
         logging.getLogger().addHandler(Complaints(driver.errors))
         passed = True
         async with driver.connect() as driver.client:
@@ -98,7 +98,7 @@ def same(got, expected):
 
 
 class Complaints(logging.Handler):
-    """The SDK only logs what it finds wrong with a notification; here that is an error."""
+    """Log handler that turns the SDK's warnings about invalid notifications into errors."""
 
     def __init__(self, errors):
         super().__init__(logging.WARNING)
@@ -109,7 +109,7 @@ class Complaints(logging.Handler):
 
 
 class Proxy:
-    """A TCP proxy. It cuts by itself where the server sends each of `marks`, one after the other."""
+    """TCP proxy that cuts its connections when the server sends each of `marks` in turn."""
 
     def __init__(self, url, marks):
         self.server = urlsplit(url)
@@ -120,14 +120,14 @@ class Proxy:
         self.connected = asyncio.Event()
 
     def cut(self):
-        """Cuts every connection, now."""
+        """Cuts all connections now."""
         self.cuts += 1
         for writer in self.writers:
             writer.close()
         self.writers.clear()
 
     async def cut_and_wait(self):
-        """Cuts every connection, and waits for the first that replaces one."""
+        """Cuts all connections and waits for the next one."""
         self.connected.clear()
         self.cut()
         await self.connected.wait()

@@ -9,7 +9,7 @@ const program = resolve(home, 'node_modules/@modelcontextprotocol/inspector/clie
 // The inspector stores its settings in the home directory, which must not be the developer's.
 const env = { ...process.env, HOME: resolve(home, 'inspector'), USERPROFILE: resolve(home, 'inspector') };
 
-/** What one run of the program printed, each line parsed, and its exit code. */
+/** Runs the program; returns its parsed output lines and its exit code. */
 function inspect(...request) {
     const transport = over === 'stdio' ? [] : ['--transport', over];
     const options = ['--protocol-era', era, '--format', 'json', '--quiet', ...transport, '--method', ...request];

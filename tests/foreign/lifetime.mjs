@@ -6,13 +6,13 @@ import { era, url } from './target.mjs';
 
 const CLOSE_MS = 2_000; // after that long the SDKs send SIGTERM
 
-/** Shows `see` every message before the client gets it. */
+/** Calls `see` with every message before the client receives it. */
 export function tap(transport, see) {
     const deliver = transport.onmessage;
     transport.onmessage = (message, extra) => (see(message), deliver(message, extra));
 }
 
-/** The checks of a legacy session over HTTP, whose streams outlive their connections. */
+/** Checks of a legacy session over HTTP, whose streams outlive their connections. */
 export function resumption(driver, answer) {
     async function proxied(body, marks) {
         const proxy = await proxyTo(url, marks);
@@ -67,7 +67,7 @@ export function resumption(driver, answer) {
     };
 }
 
-/** Closes the client over its transport, and finds out whether the server noticed. */
+/** Closes the client over its transport, and checks that the server has ended its side. */
 export const close = {
     async stdio({ client, transport }) {
         const { pid } = transport;

@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 export const home = process.env.WHARF_FOREIGN ?? fileURLToPath(new URL('../../target/foreign', import.meta.url));
 const require = createRequire(resolve(home, 'package.json'));
 
-/** The file of a part of a package that has no other form than modules. */
+/** File of a subpath of a package that contains only ES modules. */
 export function find(name, part) {
     const { exports } = JSON.parse(readFileSync(resolve(home, 'node_modules', name, 'package.json'), 'utf8'));
     return resolve(home, 'node_modules', name, exports[`./${part}`].import);

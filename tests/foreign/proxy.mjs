@@ -2,17 +2,17 @@
 import { once } from 'node:events';
 import { connect, createServer } from 'node:net';
 
-/** A proxy to `url`. It cuts by itself where the server sends each of `marks`, one after the other. */
+/** TCP proxy to `url` that cuts its connections when the server sends each of `marks` in turn. */
 export async function proxyTo(url, marks = []) {
     const sockets = new Set();
     const proxy = {
         cuts: 0,
-        /** Cuts every connection, now. */
+        /** Cuts all connections now. */
         cut() {
             proxy.cuts += 1;
             for (const socket of sockets) socket.destroy();
         },
-        /** Cuts every connection, and waits for the first that replaces one. */
+        /** Cuts all connections and waits for the next one. */
         async cutAndWait() {
             proxy.cut();
             await once(server, 'connection');

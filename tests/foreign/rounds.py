@@ -13,7 +13,7 @@ REFUSED = {"confirm": types.ElicitResult(action="accept", content={"confirmed": 
 
 
 def retry(d, arguments, responses, state):
-    """The next round of `deploy`, by hand."""
+    """Retries `deploy` with input responses."""
     return d.client.session.call_tool(
         "deploy", arguments, input_responses=responses, request_state=state, allow_input_required=True
     )

@@ -17,7 +17,7 @@ check = Checks()
 
 
 class Driver:
-    """The connected client, what the server asked and sent, and the answers it gets."""
+    """Connected client, the received server requests and notifications, and the answers to requests."""
 
     def __init__(self, target):
         self.target = target
@@ -83,7 +83,7 @@ class Driver:
         return contents[0]
 
     async def log_level(self, level):
-        """Asks for logs; what it returns goes into the call's `_meta`."""
+        """Enables log messages; its result goes into the call's `_meta`."""
         if self.era == "modern":
             return {types.LOG_LEVEL_META_KEY: level}
         await self.client.set_logging_level(level)
@@ -93,7 +93,7 @@ class Driver:
         return [notice.params for notice in self.notices if isinstance(notice, kind)]
 
     async def hear(self, kind, count):
-        """Notifications are delivered by tasks of their own, so they may trail the result."""
+        """Waits for notifications, which separate tasks deliver and which may follow the result."""
         while len(self.heard(kind)) < count:
             await anyio.sleep(0.005)
         return self.heard(kind)

@@ -6,7 +6,7 @@ const CHECK_MS = 20_000;
 
 export const failure = promise => promise.then(() => assert.fail('it succeeded'), error => error);
 
-/** Waits until `look` gives something. A check that waits in vain runs out of time. */
+/** Polls `look` until it returns a value; the timeout of the check ends it otherwise. */
 export async function until(look) {
     for (;;) {
         const seen = await look();
@@ -15,7 +15,7 @@ export async function until(look) {
     }
 }
 
-/** Runs the checks one after the other, then `close`, and ends the process: with 1 if any of them failed. */
+/** Runs the checks in sequence, then `close`; exits with 1 if a check failed. */
 export async function run(checks, close) {
     let failed = 0;
     for (const [name, body] of Object.entries({ ...checks, close })) {

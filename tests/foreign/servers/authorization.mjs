@@ -15,7 +15,7 @@ const [{ Provider, errors }, { createMemoryAdapter }] = await Promise.all([
     inPackage('adapters/memory_adapter.js'),
 ]);
 
-/** What the tests change while it runs. */
+/** State that the tests change at run time. */
 const state = {
     settings: {
         ttl: 3600, // how long an access token lives, in seconds
@@ -29,7 +29,7 @@ const state = {
     storage: forgetful(createMemoryAdapter()),
 };
 
-/** A client may ask for more than it has registered for: most servers let it, this one does once it forgot. */
+/** Storage that drops the scopes of a registration, so that clients can request others, as most servers allow. */
 function forgetful(storage) {
     return model => {
         const adapter = storage(model);
@@ -43,7 +43,7 @@ const server = createServer((request, response) => state.answer(request, respons
 await once(server.listen(Number(process.env.PORT ?? 0), '127.0.0.1'), 'listening');
 const issuer = `http://127.0.0.1:${server.address().port}`;
 
-/** A provider with the keys of now; what the one before it has issued stays valid. */
+/** Replaces the provider by one with the current keys; issued tokens stay valid. */
 state.restart = () => {
     const provider = new Provider(issuer, options(state, errors));
     provider.use(see);
@@ -53,7 +53,7 @@ state.restart = () => {
 };
 state.restart();
 
-/** Remembers what was asked, and the answer's status and error. */
+/** Records each request with the status and error of its response. */
 async function see(context, next) {
     await next();
     const { method, path, status, body, headers } = context;
@@ -63,7 +63,7 @@ async function see(context, next) {
     state.seen.push({ method, path, status, params, dpop: 'dpop' in headers, authorization, ...said });
 }
 
-/** Ada signs in and agrees to everything, or to nothing. */
+/** Signs in as `ada`, and consents to everything or nothing. */
 async function consent(provider, request, response) {
     try {
         const { prompt, params, grantId, session } = await provider.interactionDetails(request, response);

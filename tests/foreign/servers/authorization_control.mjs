@@ -7,21 +7,21 @@ export function control(state) {
     const routes = {
         /** Changes settings. */
         '/settings': changes => Object.assign(state.settings, changes),
-        /** Signs with a new key from now on; the old ones are published no longer, unless `keep`. */
+        /** Rotates the signing key; the old keys stay published only with `keep`. */
         '/keys': ({ keep }) => {
             // The first suitable key signs.
             state.keys = [newKey(), ...(keep ? state.keys : [])];
             state.restart();
             return { kid: state.keys[0].kid };
         },
-        /** Knows a client, as if it had been registered by hand. */
+        /** Registers a client statically. */
         '/clients': async client => {
             await state.storage('Client').upsert(client.client_id, client);
             return client;
         },
-        /** Goes where a browser would, and tells where it is sent away to. */
+        /** Visits a URL like a browser; returns the final redirect. */
         '/visit': async ({ url }) => ({ location: String(await visit(url)) }),
-        /** What was asked since the last look. */
+        /** Takes the requests since the last call. */
         '/seen': () => state.seen.splice(0),
     };
     return async (request, response) => {

@@ -1,4 +1,4 @@
-"""What both Python servers share: what they know, and how they start."""
+"""Shared code of both Python servers: their data, and their start."""
 
 import asyncio
 import socket
@@ -44,7 +44,7 @@ def review_text(code, language=None):
 
 
 async def sleep(seconds, report_progress):
-    """Counts the calls that were cancelled."""
+    """Counts cancelled calls."""
     try:
         # Progress shows the client that the call runs and can be cancelled.
         await report_progress(0, 1)
@@ -64,7 +64,7 @@ async def count_down(steps, report_progress, log):
 
 
 class Events(EventStore):
-    """Keeps all that streams carried, so that a client whose connection broke can have the rest."""
+    """Event store, from which a client resumes a broken stream."""
 
     def __init__(self):
         self.all = []
@@ -83,7 +83,7 @@ class Events(EventStore):
 
 
 def main(stdio, http_app, sse_app=None):
-    """Serves over stdio, or with --http or --sse at a free port that it tells on stderr."""
+    """Serves over stdio, or with --http or --sse at a free port, which it prints on stderr."""
     app = {"--http": http_app, "--sse": sse_app}.get(sys.argv[-1])
     if app is None:
         stdio()

@@ -1,4 +1,4 @@
-"""A server of PyPI `fastmcp` with much of what the demo server has: fastmcp_server.py [--http]"""
+"""Server of PyPI `fastmcp` with most features of the demo server: fastmcp_server.py [--http]"""
 
 import mcp_types as types
 from fastmcp import Context, FastMCP
@@ -60,7 +60,7 @@ def cancelled() -> ToolResult:
 
 
 async def ask(ctx, request, legacy):
-    """The answer, or what the tool has to return in order to get it."""
+    """Returns the input response, or the result with which the tool requests it."""
     if not is_modern(ctx):
         return await legacy(), None
     if ctx.input_responses:

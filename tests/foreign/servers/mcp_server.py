@@ -1,4 +1,4 @@
-"""A server of PyPI `mcp` with much of what the demo server has: mcp_server.py [--http|--sse]"""
+"""Server of PyPI `mcp` with most features of the demo server: mcp_server.py [--http|--sse]"""
 
 from typing import Annotated
 

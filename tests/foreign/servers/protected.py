@@ -1,4 +1,4 @@
-"""A protected server of PyPI `mcp`, both eras: protected.py ISSUER
+"""Protected server of PyPI `mcp`, both eras: protected.py ISSUER
 
 Its tools are `whoami`, `read_file` and `write_file`; every one of them needs files:read, and no other scope."""
 
@@ -17,7 +17,7 @@ ISSUER = sys.argv[1]
 
 
 class Verifier:
-    """Checks a token by the keys of its issuer."""
+    """Verifies a token with the keys of its issuer."""
 
     def __init__(self, resource):
         self.resource = resource

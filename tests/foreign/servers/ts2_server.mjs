@@ -144,7 +144,7 @@ function changes(server, era) {
     server.server.setRequestHandler('resources/unsubscribe', ({ params }) => (subscriptions.delete(params.uri), {}));
 }
 
-/** Keeps all that a session's streams carried, so that a client whose connection broke can have the rest. */
+/** Event store of a session, from which a client resumes a broken stream. */
 class Events {
     #all = [];
 
