@@ -118,6 +118,7 @@ pub(crate) struct Stopped {
     waker: Option<Waker>,
 }
 
+#[cfg(feature = "server")]
 impl Stopped {
     pub(crate) fn shutdown(&self) -> &Shutdown {
         &self.shutdown

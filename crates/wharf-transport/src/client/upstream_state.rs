@@ -5,9 +5,9 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use wharf_model::{
-    Error, FailureOrigin, Lock, ObservedEvent, Observers, Outcome, UpstreamChange as Change,
-};
+use wharf_model::{Error, Lock, ObservedEvent, Observers, UpstreamChange as Change};
+#[cfg(feature = "http")]
+use wharf_model::{FailureOrigin, Outcome};
 
 /// Reports each change of the connection to observers, who may be added at any time.
 #[derive(Debug, Default)]

@@ -2,7 +2,7 @@
 
 use std::{
     collections::VecDeque,
-    fmt, mem,
+    fmt,
     task::{Context, Poll},
 };
 
@@ -125,7 +125,7 @@ impl MessageReplies {
     /// Takes the pending handlers of notifications, to run them apart from the replies.
     #[cfg(feature = "http")]
     pub(crate) fn take_notifications(&mut self) -> Vec<PendingNotification> {
-        mem::take(&mut self.notifications)
+        std::mem::take(&mut self.notifications)
     }
 
     /// Ends all calls with an error once the server stops and `grace` is over.

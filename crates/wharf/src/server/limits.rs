@@ -37,6 +37,10 @@ pub struct Limits {
     pub http_rates: Option<Rates>,
 }
 
+#[cfg_attr(
+    not(feature = "http"),
+    allow(clippy::derivable_impls, reason = "the defaults of HTTP cannot be derived")
+)]
 impl Default for Limits {
     fn default() -> Self {
         Limits {
