@@ -3,8 +3,8 @@ use quote::ToTokens;
 use syn::{GenericArgument, PathArguments, PathSegment, Safety, Signature, Type};
 
 use crate::errors::CompileErrors;
+use crate::extractor_types::last_segment;
 use crate::options::{self, AttributeOptions};
-use crate::parameter_types::last_segment;
 use crate::parameters::HandlerParameter;
 use crate::{AttributeKind, template};
 

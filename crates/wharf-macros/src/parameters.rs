@@ -7,7 +7,7 @@ use syn::{Attribute, Expr, ExprLit, ExprRange, ExprUnary, FnArg, Ident, Lit, Lit
 use syn::{PatType, Path, RangeLimits, Signature, Token, Type, UnOp};
 
 use crate::errors::CompileErrors;
-use crate::{AttributeKind, check, docs, parameter_types};
+use crate::{AttributeKind, check, docs, extractor_types};
 
 /// A parameter of the handler, in the order of the signature.
 pub(crate) enum HandlerParameter {
@@ -78,7 +78,7 @@ impl HandlerParameter {
     }
 
     fn is_extractor(&self, name: &str) -> bool {
-        self.extractor().is_some_and(|ty| parameter_types::is_named(ty, &[name]))
+        self.extractor().is_some_and(|ty| extractor_types::is_named(ty, &[name]))
     }
 }
 
@@ -99,7 +99,7 @@ fn parse_parameter(
         errors.at(attribute, "a parameter cannot depend on `cfg`; write two functions");
     }
     let marked = helpers.iter().any(|attribute| is(attribute, "extract"));
-    if marked || parameter_types::is_extractor(&parameter.ty) {
+    if marked || extractor_types::is_extractor(&parameter.ty) {
         reject_helpers(&helpers, errors);
         reject_misplaced(kind, &parameter.ty, errors);
         return Some(HandlerParameter::Extractor(parameter.ty.clone()));
@@ -135,7 +135,7 @@ const KIND_RESTRICTIONS: &[(&str, &[AttributeKind], &str)] = &[
 
 fn reject_misplaced(kind: AttributeKind, ty: &Type, errors: &mut CompileErrors) {
     for (name, kinds, text) in KIND_RESTRICTIONS {
-        if parameter_types::is_named(ty, &[name]) && !kinds.contains(&kind) {
+        if extractor_types::is_named(ty, &[name]) && !kinds.contains(&kind) {
             errors.at(ty, text);
         }
     }
@@ -160,7 +160,7 @@ fn argument_name(pattern: &Pat, errors: &mut CompileErrors) -> Option<Ident> {
 /// Rejects other arguments beside `Args<T>`, which already contains all of them.
 fn check_args_extractor(parameters: &[HandlerParameter], errors: &mut CompileErrors) {
     let args_extractors = parameters.iter().filter_map(|parameter| match parameter {
-        HandlerParameter::Extractor(ty) if parameter_types::is_named(ty, &["Args"]) => Some(ty),
+        HandlerParameter::Extractor(ty) if extractor_types::is_named(ty, &["Args"]) => Some(ty),
         _ => None,
     });
     if args_extractors.clone().next().is_none() {

@@ -1,6 +1,6 @@
 //! Scenarios that are expected to fail, and the verdict that follows.
 
-use super::scenario::ScenarioVerdict;
+use super::scenario_result::ScenarioVerdict;
 
 /// Name prefixes of scenarios for features that Wharf does not support yet, and of one whose only check the suite always
 /// skips.

@@ -3,7 +3,7 @@
 mod authorization;
 mod expected_failures;
 mod report;
-mod scenario;
+mod scenario_result;
 mod server;
 mod suite;
 
@@ -13,7 +13,7 @@ use std::time::Instant;
 use crate::files::{remove_directory, write};
 use crate::workspace::Workspace;
 use report::{Report, ReportRow};
-use scenario::Scenario;
+use scenario_result::Scenario;
 use server::ServerProcess;
 use suite::{Suite, SuiteSide};
 

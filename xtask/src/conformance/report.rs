@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::scenario::{Scenario, ScenarioVerdict};
+use super::scenario_result::{Scenario, ScenarioVerdict};
 
 /// Result of one scenario in one set, on one side.
 pub(crate) struct ReportRow {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
 use super::authorization;
-use super::scenario::{self, Scenario};
+use super::scenario_result::{self, Scenario};
 use crate::files::{create, read, write};
 use crate::node::Node;
 use crate::workspace::Workspace;
@@ -68,7 +68,7 @@ impl Suite {
         let directory = self.results.join(format!("{side}-{name}"));
         // The exit code is ignored: it also covers extensions that are not supported yet.
         self.run(side, which, &directory)?;
-        scenario::read_all(&directory, side)
+        scenario_result::read_all(&directory, side)
     }
 
     /// Runs one client scenario by itself, with a revision or the suite's default.
@@ -82,7 +82,7 @@ impl Suite {
         }
         let status = self.run(&SuiteSide::Client, &which, &directory)?;
         let without_results = || Scenario::without_results(format!("{name} has no result"));
-        let scenario = scenario::read_all(&directory, &SuiteSide::Client)?.pop();
+        let scenario = scenario_result::read_all(&directory, &SuiteSide::Client)?.pop();
         Ok(scenario.unwrap_or_else(without_results).with_exit(status))
     }
 

@@ -5,6 +5,7 @@
 
 mod auth_server_metadata;
 mod authorization_code;
+mod authorization_limit;
 pub mod browser;
 mod challenge;
 mod client_credentials;

@@ -17,6 +17,7 @@ use wharf_model::{
 
 use crate::client::{
     Login, LoginKey, Registration,
+    authorization_limit::AuthorizationLimit,
     challenge::AuthRequirement,
     config::{AuthConfig, GrantType},
     dpop::DpopProver,
@@ -33,10 +34,6 @@ use crate::fetch::Fetch;
 
 /// Retries of one request.
 const MAX_RETRIES: u32 = 5;
-/// Failed authorizations in a row before they stop.
-const MAX_FAILED_ATTEMPTS: u32 = 3;
-/// Time after which failed authorizations no longer count.
-const ATTEMPT_COOLDOWN: Duration = Duration::from_secs(60);
 /// Time before expiry when a token is renewed, at most: short-lived tokens are used for most of their
 /// lifetime.
 const EARLY_RENEWAL_SECS: u64 = 30;
@@ -70,11 +67,7 @@ pub(super) struct TokenState {
     pub(super) prover: Option<Arc<DpopProver>>,
     /// The token was obtained here, and no server has accepted it yet.
     is_untried: bool,
-    /// Failed authorizations in a row, and the time of the last one.
-    failed_attempts: u32,
-    attempted_at: Option<Instant>,
-    /// All scopes that this process requested.
-    requested: Vec<String>,
+    limit: AuthorizationLimit,
     /// Earliest time of the next early renewal.
     next_early_renewal: Option<Instant>,
     /// Registration of a login that failed afterwards; the next attempt reuses it.
@@ -150,7 +143,7 @@ impl CredentialsProvider for TokenManager {
             // A server that alternates between accepting and rejecting must not prompt the user without
             // end.
             if !matches!(self.0.config.grant, GrantType::Code(_)) {
-                state.failed_attempts = 0;
+                state.limit.reset();
             }
         }
     }
@@ -410,13 +403,13 @@ impl TokenManagerCore {
         }
         let is_interactive = matches!(self.config.grant, GrantType::Code(_));
         if (is_interactive && !(request.interactive && self.config.interactive))
-            || !self.may_authorize(&request.requirement)
+            || !self.state().limit.may_authorize(&request.requirement)
         {
             return Ok(false);
         }
         self.reuse_registration(&mut login);
         let tokens = flow.authorize(&mut login).await;
-        self.record_attempt(tokens.is_ok().then_some(&scopes));
+        self.state().limit.record(tokens.is_ok().then_some(&scopes));
         self.remember_registration(&login, tokens.is_ok());
         login.tokens = Some(tokens?);
         login.grant = self.config.grant.name().map(str::to_owned);
@@ -498,33 +491,6 @@ impl TokenManagerCore {
                 _ => Err(problem),
             },
             Err(TokenError::Failed(error)) => Err(error),
-        }
-    }
-
-    /// Returns true if another authorization may help.
-    fn may_authorize(&self, requirement: &AuthRequirement) -> bool {
-        let mut state = self.state();
-        let wanted = requirement.scope.as_deref().unwrap_or_default();
-        if requirement.requires_scope() && wanted.iter().all(|it| state.requested.contains(it)) {
-            return false;
-        }
-        if state.attempted_at.is_none_or(|at| at.elapsed() > ATTEMPT_COOLDOWN) {
-            state.failed_attempts = 0;
-        }
-        if state.failed_attempts >= MAX_FAILED_ATTEMPTS {
-            return false;
-        }
-        state.failed_attempts += 1;
-        true
-    }
-
-    /// Records an authorization with the granted scopes, or its failure.
-    fn record_attempt(&self, granted: Option<&Vec<String>>) {
-        let mut state = self.state();
-        // Now, and not at its start: users take their time.
-        state.attempted_at = Some(Instant::now());
-        if let Some(scopes) = granted {
-            state.requested = scope::union([std::mem::take(&mut state.requested), scopes.clone()]);
         }
     }
 

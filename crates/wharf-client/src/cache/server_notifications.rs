@@ -1,4 +1,5 @@
-//! Drops cached results and tools when the server notifies that they changed (`list_changed`, `resources/updated`).
+//! Notifications of the server: cached results and tools are dropped when they changed (`list_changed`, `resources/updated`),
+//! and those of extensions go to their handlers.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
