@@ -75,9 +75,9 @@ impl ObservedCall {
         client: Option<ClientObservation<'_>>,
     ) -> Option<Box<ObservedCall>> {
         let observers = service.observers();
-        match observers.is_empty() && client.is_none() {
-            true => None,
-            false => ObservedCall::report_start(observers, service, request, client),
+        match client.is_some() || observers.is_active() {
+            true => ObservedCall::report_start(observers, service, request, client),
+            false => None,
         }
     }
 

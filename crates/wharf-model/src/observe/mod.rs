@@ -65,8 +65,8 @@ pub trait Observer: Send + Sync + 'static {
         let _ = event;
     }
 
-    /// Returns whether the observer wants anything now. While no observer of a server does, transports collect nothing
-    /// for them.
+    /// Returns whether the observer wants anything now. While no observer of a server does, its calls are not reported to
+    /// them, and transports collect nothing for them.
     fn is_active(&self) -> bool {
         true
     }
@@ -76,6 +76,7 @@ pub trait Observer: Send + Sync + 'static {
     fn logs_panics(&self) -> bool {
         false
     }
+
     /// Returns whether the observer receives [`ObservedEvent::Received`] and [`ObservedEvent::Sent`], which every
     /// message causes. It is asked once, when the observer is added.
     fn counts_bytes(&self) -> bool {
