@@ -26,7 +26,6 @@ use crate::client::{
     issuer_selection::RefusedIssuers,
     now, resource_metadata,
     resource_metadata::{DiscoveredMetadata, DiscoveredResource},
-    scope,
     server_url::{is_loopback, server_url},
     token_endpoint::TokenError,
 };
