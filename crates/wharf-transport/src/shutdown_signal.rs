@@ -58,12 +58,18 @@ impl Shutdown {
     /// Requests the shutdown: no more messages are read, calls in flight get the graceful shutdown
     /// timeout, and subscriptions end.
     pub fn stop(&self) {
-        self.0.is_stopped.store(true, Ordering::Release);
+        self.stop_first();
+    }
+
+    /// As [`stop`](Shutdown::stop); returns true if the shutdown was not requested before.
+    pub(crate) fn stop_first(&self) -> bool {
+        let is_first = !self.0.is_stopped.swap(true, Ordering::AcqRel);
         for shard in 0..SHARDS as u64 {
             // A statement of its own, so that no waker runs under the lock.
             let wakers = std::mem::take(&mut *self.0.waiting(shard));
             wakers.into_values().for_each(Waker::wake);
         }
+        is_first
     }
 
     /// True if the shutdown was requested.

@@ -98,7 +98,7 @@ async fn authenticate(
     rejection: AuthRejection,
 ) -> AuthResult {
     let found = shared.find_access_token(token).await.map_err(|error| {
-        tracing::warn!(%error, "cannot access the store of the OAuth proxy");
+        tracing::debug!(%error, "cannot access the store of the OAuth proxy");
         AuthRejection::new(503, "Tokens cannot be verified at the moment: try again later")
     })?;
     let Some((kept, access)) = found else { return Err(rejection) };

@@ -96,7 +96,7 @@ impl ProxyState {
             _ => self.revoke(&parts, &body).await,
         };
         let answer = answered.unwrap_or_else(|error| {
-            tracing::warn!(%error, path, "cannot access the store of the OAuth proxy");
+            tracing::debug!(%error, path, "cannot access the store of the OAuth proxy");
             error_response(format, &error)
         });
         if is_for_programs { with_cors(answer) } else { answer }

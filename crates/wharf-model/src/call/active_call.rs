@@ -156,12 +156,6 @@ impl ActiveCall {
         }
     }
 
-    /// Returns whether an observer receives the end of the call.
-    #[must_use]
-    pub fn is_observed(&self) -> bool {
-        self.observed.is_some()
-    }
-
     /// Returns the sender for responses of the client.
     #[must_use]
     pub fn response_sender(&self) -> ResponseSender {

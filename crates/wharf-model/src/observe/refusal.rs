@@ -83,8 +83,6 @@ refusals! {
     MessageMemory "message_memory";
     /// The process has no file descriptors left.
     NoDescriptors "no_descriptors";
-    /// The server shuts down.
-    ShuttingDown "shutting_down";
     /// A store does not respond.
     StoreUnavailable "store_unavailable";
     /// TLS handshake failure.

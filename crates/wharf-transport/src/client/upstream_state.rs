@@ -59,7 +59,7 @@ impl UpstreamState {
 
     /// Reports that the server's process is started again.
     pub(crate) fn restarting(&self) {
-        self.emit(Change::Restarting);
+        Self::emit(&self.lock(), Change::Restarting);
     }
 
     /// Derives the state from the end of a call, for a transport whose requests are independent.
@@ -77,13 +77,14 @@ impl UpstreamState {
     }
 
     fn change(&self, is_up: bool, change: Change<'_>) {
+        // Under the lock, so that observers receive the changes in their order.
+        let watching = self.lock();
         if self.is_up.swap(is_up, Ordering::AcqRel) != is_up {
-            self.emit(change);
+            Self::emit(&watching, change);
         }
     }
 
-    fn emit(&self, change: Change<'_>) {
-        let watching = self.lock();
+    fn emit(watching: &UpstreamWatch, change: Change<'_>) {
         let name = &*watching.name;
         watching
             .observers

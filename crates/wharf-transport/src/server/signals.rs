@@ -16,10 +16,10 @@ pub fn watch(shutdown: Shutdown) -> impl Future<Output = ()> + Send {
             // not count as the second one.
             biased;
             signal = signals.next() => {
-                if !shutdown.is_stopped() {
+                // Several watchers may receive it.
+                if shutdown.stop_first() {
                     tracing::info!(signal, "received a signal to shut down");
                 }
-                shutdown.stop();
             }
             () = stopped => {}
         }

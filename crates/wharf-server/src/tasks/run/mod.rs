@@ -18,7 +18,6 @@ use wharf_model::{
 };
 
 use crate::{
-    call_tracing::cause,
     context::progress::ProgressUpdate,
     router::{call_tool, catalog::CatalogEntry, state::ServerState},
     tasks::{
@@ -239,7 +238,6 @@ enum LoopEvent {
 /// Drives the handler; stores its progress and its result.
 async fn drive(resources: RunResources, mut exchange: ActiveCall, timer: &dyn Timer) {
     let RunResources { server, task_run, running, slot } = resources;
-    let is_observed = exchange.is_observed();
     let options = &server.tasks.options;
     let mut reports = ProgressReports::new(options);
     let mut lease = Lease::new(task_run.clone(), timer);
@@ -256,14 +254,6 @@ async fn drive(resources: RunResources, mut exchange: ActiveCall, timer: &dyn Ti
             }
             LoopEvent::Report(update) => lease.during(timer, task_run.report(&update)).await,
             LoopEvent::Event(Event::Done(outcome)) => {
-                // An observer that follows the run logs it.
-                if let Outcome::Failed(failed) = &outcome
-                    && !is_observed
-                    && let Some(error) = cause(failed)
-                {
-                    let (method, target) = (Method::CallTool.name(), printable(task_run.tool()));
-                    tracing::error!(method, target, error, "task failed");
-                }
                 break task_end(outcome, options.result);
             }
             LoopEvent::Event(Event::Notify(notification)) => reports.take(notification),

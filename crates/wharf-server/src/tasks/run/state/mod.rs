@@ -117,11 +117,6 @@ impl TaskRun {
         &self.id
     }
 
-    /// Name of the tool, for the log.
-    pub(crate) fn tool(&self) -> &str {
-        &self.tool
-    }
-
     /// Updates the state from a newer record.
     pub(crate) fn update_from(&self, record: TaskRecord) {
         let mut state = self.lock();
