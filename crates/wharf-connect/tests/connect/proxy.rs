@@ -115,13 +115,16 @@ async fn a_proxy_may_be_encrypted_itself() {
 /// itself again in a process whose system certificates are a file.
 #[tokio::test]
 async fn a_proxy_has_a_certificate_of_the_system_where_the_target_has_a_private_one() {
-    let Ok(file) = std::env::var("SSL_CERT_FILE") else {
+    // A variable of its own: the environment may name the certificates of the machine, which this must not overwrite.
+    const CERTIFICATES: &str = "WHARF_TEST_CERTIFICATES";
+    let Ok(file) = std::env::var(CERTIFICATES) else {
         let name = format!("wharf-connect-{}.pem", std::process::id());
         let file = std::env::temp_dir().join(name);
         let test = std::thread::current().name().unwrap().to_owned();
         let output = std::process::Command::new(std::env::current_exe().unwrap())
             .args(["--exact", &test])
             .env("SSL_CERT_FILE", &file)
+            .env(CERTIFICATES, &file)
             .output()
             .unwrap();
         let _ = std::fs::remove_file(file);
