@@ -37,5 +37,8 @@ fn install_package(package: &str, program: &str) -> Result<(), String> {
 }
 
 fn apt(arguments: &[&str]) -> Result<(), String> {
-    run(Command::new("apt-get").env("DEBIAN_FRONTEND", "noninteractive").arg("-q").args(arguments))
+    let mut command = Command::new("apt-get");
+    // Another installation, such as an automatic upgrade, holds the lock for a while.
+    command.env("DEBIAN_FRONTEND", "noninteractive").args(["-q", "-o", "DPkg::Lock::Timeout=300"]);
+    run(command.args(arguments))
 }
