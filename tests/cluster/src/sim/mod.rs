@@ -68,6 +68,8 @@ pub fn run(seed: u64) -> SimReport {
         .tick_duration(TICK)
         .min_message_latency(Duration::from_millis(1))
         .max_message_latency(random.millis(10..80))
+        // Connection attempts of a whole outage arrive at once. Beyond 64 turmoil panics; a kernel ignores them.
+        .tcp_capacity(4096)
         .simulation_duration(TROUBLE_ENDS + callers::SETTLE_TIMEOUT * 3)
         .build();
     let (node_client, disk, history) =
