@@ -19,7 +19,7 @@ pub fn patterns(data: &[u8]) {
     let Ok(compiled) = compiled else { return };
     let text_value = Value::from(text);
     let found = assert_fast("matching", || compiled.is_valid(&text_value, STEPS));
-    // What is decided within few steps is not decided otherwise with more.
+    // A result within few steps must not change with more steps.
     if let Ok(few) = compiled.is_valid(&text_value, 100) {
         assert_eq!(Ok(few), found);
     }

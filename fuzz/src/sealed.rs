@@ -37,7 +37,7 @@ async fn confirm(ctx: Ctx) -> Result<String, ClientRequestError> {
 static ISSUER: LazyLock<Issuer> = LazyLock::new(|| {
     let keys: KeyRing = "07".repeat(32).parse().unwrap();
     let endpoint = Server::new("issuer", "1.0.0")
-        .seal(keys.clone())
+        .state_cipher(keys.clone())
         .limits(Limits::default().calls(CallLimits::default().page(1)))
         .add(Tool::new("confirm", confirm))
         .add(Tool::new("other", async || "other"))

@@ -1,4 +1,5 @@
-//! Checks that the crates build without warnings with the feature sets that users enable.
+//! Checks that the crates build without warnings with the feature sets that users enable, and that a program with one side
+//! does not compile the other.
 
 use crate::workspace::Workspace;
 
@@ -55,6 +56,10 @@ static COMMON_SETS: &[(&str, &str)] = &[
     ("wharf-mcp", "client,http"),
 ];
 
+/// Feature sets of a program with one side, with the crate of the other side, which it must not compile.
+static ONE_SIDED: &[(&str, &str)] =
+    &[("client,http", "wharf-server"), ("http,server", "wharf-client")];
+
 /// Checks every set.
 pub(crate) fn run(workspace: &Workspace) -> Result<(), String> {
     run_common(workspace)?;
@@ -63,7 +68,30 @@ pub(crate) fn run(workspace: &Workspace) -> Result<(), String> {
 
 /// Checks the sets of most applications.
 pub(crate) fn run_common(workspace: &Workspace) -> Result<(), String> {
-    check(workspace, COMMON_SETS)
+    check(workspace, COMMON_SETS)?;
+    check_sides(workspace)
+}
+
+/// Checks that programs with one side do not depend on the crate of the other side.
+fn check_sides(workspace: &Workspace) -> Result<(), String> {
+    for (features, other_side) in ONE_SIDED {
+        let tree = format!(
+            "tree --package wharf-mcp --no-default-features --features {features} --edges normal --prefix none"
+        );
+        let tree = workspace.cargo_output(&tree)?;
+        // Without a crate that must be there, the list was not read.
+        if !has_package(&tree, "wharf-wire") || has_package(&tree, other_side) {
+            return Err(format!(
+                "wharf-mcp with [{features}] must depend on wharf-wire, not on {other_side}"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Returns whether a line of `cargo tree` names the package.
+fn has_package(tree: &str, package: &str) -> bool {
+    tree.lines().any(|line| line.split(' ').next() == Some(package))
 }
 
 /// Checks the library and the programs of a crate with each set; warnings are errors.
@@ -79,4 +107,16 @@ fn check(workspace: &Workspace, sets: &[(&str, &str)]) -> Result<(), String> {
         workspace.cargo(&check).map_err(|why| format!("with the features [{features}]: {why}"))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_package_is_found_by_its_whole_name() {
+        let tree = "wharf-mcp v0.1.0 (/wharf)\nwharf-server v0.1.0 (/server)\n";
+        assert!(has_package(tree, "wharf-server"));
+        assert!(!has_package(tree, "wharf-serve") && !has_package(tree, "server"));
+    }
 }

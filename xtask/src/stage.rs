@@ -43,7 +43,7 @@ pub(crate) const TASKS: &[Task] = &[
     Task { name: "lint", about: "checks format, tidy and clippy", stages: &[FORMAT, TIDY, CLIPPY] },
     Task {
         name: "tidy",
-        about: "checks names and paths in documents, names of types, sizes of files, where revisions are named, and dependencies",
+        about: "checks names and paths in documents, names of types, prose of comments, sizes of files, where revisions are named, and dependencies",
         stages: &[TIDY],
     },
     Task {

@@ -34,6 +34,17 @@ impl Workspace {
         run(self.command().args(arguments.split(' ')))
     }
 
+    /// Runs cargo with arguments that have no spaces in them, and returns its output.
+    pub(crate) fn cargo_output(&self, arguments: &str) -> Result<String, String> {
+        let mut command = self.command();
+        let output = command.args(arguments.split(' ')).stderr(Stdio::inherit()).output();
+        let output = output.map_err(|e| cannot_run(&command, &e))?;
+        if !output.status.success() {
+            return Err(format!("`{}` ended with {}", line(&command), output.status));
+        }
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
     /// Names of the packages in `crates`.
     pub(crate) fn published_crates(&self) -> Result<Vec<String>, String> {
         let home = self.root.join("crates");

@@ -8,7 +8,10 @@ use wharf::{
     model::{LogLevel, Root},
 };
 
-use crate::{connection_options::ConnectionOptions, error::CliError};
+use crate::{error::CliError, tls_and_proxy_options::TlsAndProxyOptions};
+
+/// Total timeout of a call, unless `--timeout` is longer.
+pub(crate) const TOTAL_TIMEOUT: Duration = Duration::from_mins(10);
 
 /// Options of every command that connects to a server.
 #[derive(Debug, Default, Args)]
@@ -32,7 +35,7 @@ pub(crate) struct CommonOptions {
     #[arg(long, help_heading = "Options of every command that connects to a server")]
     pub(crate) allow_private: bool,
     #[command(flatten)]
-    pub(crate) connection: ConnectionOptions,
+    pub(crate) connection: TlsAndProxyOptions,
     /// Declare this directory as a root; may be repeated
     #[arg(
         long,
@@ -66,15 +69,13 @@ pub(crate) enum VersionChoice {
 
 impl VersionChoice {
     fn parse(text: &str) -> Result<Self, String> {
-        match text {
-            "modern" => Ok(VersionChoice::Era(Era::Modern)),
-            "legacy" => Ok(VersionChoice::Era(Era::Legacy)),
-            date => date.parse().map(VersionChoice::Exact).map_err(
-                |error: wharf::model::UnknownRevision| {
-                    format!("{error}; or write modern or legacy")
-                },
-            ),
+        if let Some(era) = Era::from_name(text) {
+            return Ok(VersionChoice::Era(era));
         }
+        let version = text.parse().map(VersionChoice::Exact);
+        version.map_err(|error: wharf::model::UnknownRevision| {
+            format!("{error}; or write modern or legacy")
+        })
     }
 }
 

@@ -26,13 +26,10 @@ use crate::{
     trust,
 };
 use crate::{
-    common_options::{CommonOptions, VersionChoice},
+    common_options::{CommonOptions, TOTAL_TIMEOUT, VersionChoice},
     error::CliError,
     server_requests::TerminalPrompts,
 };
-
-/// Total timeout of a call, unless `--timeout` is longer.
-const TOTAL_TIMEOUT: Duration = Duration::from_mins(10);
 
 /// Delay after which the handshake times out later than the command, whose message names the right option.
 const HANDSHAKE_MARGIN: Duration = Duration::from_millis(250);
@@ -259,7 +256,7 @@ impl Context {
         if self.shared.trace || self.shared.stderr {
             let trace = MessageTrace::new(self.shared.trace, self.screen.clone());
             builder =
-                builder.stderr(Stderr::Note).trace(move |what: TraceEvent<'_>| trace.see(what));
+                builder.stderr(Stderr::Note).trace(move |what: TraceEvent<'_>| trace.record(what));
         }
         builder = match self.shared.era {
             Some(VersionChoice::Era(era)) => builder.era(era),
@@ -321,7 +318,7 @@ impl Context {
     }
 
     /// Writes a note to stderr, only at a terminal.
-    pub(crate) fn tell(&self, text: &str) {
+    pub(crate) fn note(&self, text: &str) {
         if self.screen.is_terminal() {
             let paint = self.screen.paint();
             self.screen.line(&paint.dim(&clean_line(text)));

@@ -10,7 +10,7 @@ use wharf::{
 };
 
 use crate::{
-    exit_status::{ExitStatus, exit},
+    exit_status::{ExitStatus, UNKNOWN_NAME_EXIT, connect_exit, exit},
     terminal::{Paint, StderrOutput, clean, clean_json},
 };
 
@@ -53,12 +53,13 @@ impl CliError {
 
     /// Error for a name that the server does not have.
     pub(crate) fn unknown(kind: ErrorKind, message: String) -> Self {
-        Self::new(ExitStatus::Usage, kind.name(), message)
+        Self::new(UNKNOWN_NAME_EXIT, kind.name(), message)
     }
 
     /// Error for a missing login.
     pub(crate) fn unauthorized(message: impl Into<Cow<'static, str>>) -> Self {
-        Self::new(ExitStatus::Authorization, ErrorKind::Unauthenticated.name(), message)
+        let kind = ErrorKind::Unauthenticated;
+        Self::new(exit(kind), kind.name(), message)
     }
 
     /// Adds a hint to log in to the server that the user calls `word`, if that helps.
@@ -113,11 +114,7 @@ impl CliError {
             }
             error => (error.kind(), Self::of_kind(error.kind(), error.message().to_owned())),
         };
-        let exit = match exit(kind) {
-            ExitStatus::Authorization => ExitStatus::Authorization,
-            _ => ExitStatus::Unreachable,
-        };
-        CliError { exit, ..sent }
+        CliError { exit: connect_exit(kind), ..sent }
     }
 
     /// Error with the exit code and the hint of this kind.
@@ -135,14 +132,16 @@ impl CliError {
         CliError::new(exit(kind), kind.name(), message).hint(advice.map(str::to_owned))
     }
 
-    /// Error that the tool itself returned; its own message is in the result.
+    /// Error for a tool result with `isError`; its own message is in the result.
     pub(crate) fn tool(message: String) -> Self {
-        Self::new(ExitStatus::Tool, ErrorKind::ToolExecutionFailed.name(), message)
+        let kind = ErrorKind::ToolExecutionFailed;
+        Self::new(exit(kind), kind.name(), message)
     }
 
     /// Error for a response that did not arrive in time.
     pub(crate) fn timed_out(message: &'static str) -> Self {
-        Self::new(ExitStatus::Unreachable, ErrorKind::RequestTimeout.name(), message)
+        let kind = ErrorKind::RequestTimeout;
+        Self::new(exit(kind), kind.name(), message)
     }
 
     /// Sets the hint.
@@ -158,7 +157,7 @@ impl CliError {
     }
 
     /// Writes the failure to stderr: as text at a terminal, else as one line of JSON.
-    pub(crate) fn tell(&self, json: bool, screen: &StderrOutput) {
+    pub(crate) fn print(&self, json: bool, screen: &StderrOutput) {
         if self.exit == ExitStatus::StdoutClosed {
             return;
         }

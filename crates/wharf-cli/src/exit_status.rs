@@ -1,4 +1,4 @@
-//! Exit status of the program, and that of each kind of error.
+//! Exit status of the program, and that of each kind of error with its exceptions.
 
 use wharf::ErrorKind;
 
@@ -11,7 +11,7 @@ pub(crate) enum ExitStatus {
     Authorization = 3,
     /// The server could not be reached.
     Unreachable = 4,
-    /// The server returned an error.
+    /// The server returned an error, or a tool result with `isError`.
     Tool = 5,
     /// Interrupted by Ctrl-C (SIGINT).
     Interrupted = 130,
@@ -42,3 +42,14 @@ pub(crate) fn exit(kind: ErrorKind) -> ExitStatus {
         _ => ExitStatus::Tool,
     }
 }
+
+/// Returns the exit status for a failure to connect: no call was made, so only a denied access differs.
+pub(crate) fn connect_exit(kind: ErrorKind) -> ExitStatus {
+    match exit(kind) {
+        ExitStatus::Authorization => ExitStatus::Authorization,
+        _ => ExitStatus::Unreachable,
+    }
+}
+
+/// Exit status for a name that the server does not have. The name is part of the command line.
+pub(crate) const UNKNOWN_NAME_EXIT: ExitStatus = ExitStatus::Usage;

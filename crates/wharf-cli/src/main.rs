@@ -6,7 +6,6 @@ mod auth;
 mod cli;
 mod commands;
 mod common_options;
-mod connection_options;
 mod context;
 mod demo;
 mod error;
@@ -20,8 +19,9 @@ mod shell_completion;
 mod show;
 mod store_options;
 mod suggest;
-mod target;
+mod target_argument;
 mod terminal;
+mod tls_and_proxy_options;
 mod trace;
 mod trust;
 

@@ -86,7 +86,7 @@ fn exit_code(result: Result<(), CliError>, json: bool, screen: &StderrOutput) ->
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(fail) => {
-            fail.tell(json, screen);
+            fail.print(json, screen);
             ExitCode::from(fail.exit as u8)
         }
     }

@@ -99,7 +99,7 @@ impl Serve {
         let logs = command_line.logs().map_err(usage)?;
         // Before the store is opened, which may log.
         logs.start().map_err(|error| usage(error.into()))?;
-        let server = self.stored.keep(demo::server()).await?;
+        let server = self.stored.apply(demo::server()).await?;
         self.serve(server, command_line, &logs).await.map_err(usage)
     }
 
@@ -109,7 +109,7 @@ impl Serve {
         command_line: CommandLine,
         logs: &Logs,
     ) -> wharf::Result<()> {
-        let kept = self.stored.told();
+        let kept = self.stored.description();
         let how_to_connect = match command_line.transport() {
             Transport::Stdio => client_configuration(),
             Transport::Http(_) => HTTP.to_owned(),

@@ -82,21 +82,21 @@ impl TerminalPrompts {
     /// Prompts for one line; `None` at end of input. When the `last` prompt is withdrawn, nothing
     /// is printed, because no later prompt needs the terminal.
     pub(crate) async fn line(&self, prompt: &'static str, last: bool) -> Option<String> {
-        let asked = self.talk(move |dialog| dialog.ask(prompt), last);
+        let asked = self.run_dialog(move |dialog| dialog.ask(prompt), last);
         asked.await.ok().flatten()
     }
 
     /// Runs the dialog `talk` with the user.
-    async fn put<T, F>(&self, talk: F) -> Result<T, Error>
+    async fn put<T, F>(&self, dialog: F) -> Result<T, Error>
     where
         T: Send + 'static,
         F: FnOnce(&mut dyn Dialog) -> T + Send + 'static,
     {
-        self.talk(talk, false).await
+        self.run_dialog(dialog, false).await
     }
 
     /// Runs the dialog in a blocking thread, because terminal reads block.
-    async fn talk<T, F>(&self, talk: F, last: bool) -> Result<T, Error>
+    async fn run_dialog<T, F>(&self, dialog: F, last: bool) -> Result<T, Error>
     where
         T: Send + 'static,
         F: FnOnce(&mut dyn Dialog) -> T + Send + 'static,
@@ -117,7 +117,7 @@ impl TerminalPrompts {
             );
             still.ok()?;
             let open = || state.load(Ordering::Acquire) == PROMPT_OPEN;
-            let said = talk(&mut Terminal::open(&screen, &open));
+            let said = dialog(&mut Terminal::open(&screen, &open));
             state.store(PROMPT_ENDED, Ordering::Release);
             Some(said)
         });

@@ -19,7 +19,7 @@ pub(crate) struct StoreOptions {
 
 impl StoreOptions {
     /// Adds the store to the server.
-    pub(crate) async fn keep(&self, server: Server) -> Result<Server, CliError> {
+    pub(crate) async fn apply(&self, server: Server) -> Result<Server, CliError> {
         let Some(url) = &self.store else { return Ok(server) };
         let keys = self.store_key.as_deref().map(keys).transpose()?;
         let stores = store::open(url).await.map_err(|error| {
@@ -42,9 +42,10 @@ impl StoreOptions {
     }
 
     /// Line that describes the store, if there is one.
-    pub(crate) fn told(&self) -> String {
-        let sealed = if self.store_key.is_some() { ", encrypted" } else { "" };
-        let line = |url: &String| format!("Tasks are stored in {}{sealed}.\n", without_user(url));
+    pub(crate) fn description(&self) -> String {
+        let encrypted = if self.store_key.is_some() { ", encrypted" } else { "" };
+        let line =
+            |url: &String| format!("Tasks are stored in {}{encrypted}.\n", without_user(url));
         self.store.as_ref().map(line).unwrap_or_default()
     }
 }

@@ -24,7 +24,7 @@ impl MessageTrace {
         MessageTrace { all, started: Instant::now(), screen }
     }
 
-    pub(crate) fn see(&self, what: TraceEvent<'_>) {
+    pub(crate) fn record(&self, what: TraceEvent<'_>) {
         if self.all {
             return self.screen.line(&self.line(what));
         }

@@ -28,7 +28,7 @@ const MAX_TRUSTED_FILES: usize = 1000;
 pub(crate) async fn agreed(entry: Entry, context: &Context) -> Result<Entry, CliError> {
     // The error for an entry with a problem repeats its warnings.
     for warning in entry.warnings().iter().filter(|_| entry.problem().is_none()) {
-        context.tell(&warning.to_string());
+        context.note(&warning.to_string());
     }
     // Disabled or invalid entries fail without a prompt.
     if entry.is_trusted() || entry.is_disabled() || entry.problem().is_some() {
@@ -46,7 +46,7 @@ pub(crate) async fn agreed(entry: Entry, context: &Context) -> Result<Entry, Cli
         return Err(CliError::untrusted(format!("{file} was not trusted, so nothing was started")));
     }
     if let Err(error) = TrustedFiles::read().and(&entry).write() {
-        context.tell(&format!("cannot store the trusted file: {error}"));
+        context.note(&format!("cannot store the trusted file: {error}"));
     }
     Ok(entry.trust())
 }

@@ -301,8 +301,7 @@ impl ClientHandle {
         if !self.capabilities().resources.is_some_and(|it| it.subscribe) {
             return Err(CallError::of_outcome(not_offered("resource subscriptions")));
         }
-        let uris = [uri.into()].into();
-        self.listen(SubscriptionFilter { uris, ..SubscriptionFilter::default() }).await
+        self.listen(SubscriptionFilter::default().uris([uri])).await
     }
 
     /// Requests log messages of this severity and above, with every call from now on. On servers of

@@ -191,7 +191,7 @@ impl ClientTransport for InProcessTransport {
 
 /// Starts a call without deadlines: the caller waits as long as it likes.
 fn start(service: &dyn Service, request: Request) -> ActiveCall {
-    ActiveCall::start(service, request, Arc::new(NoTimer), Deadlines { idle: None, total: None })
+    ActiveCall::start(service, request, Arc::new(NoTimer), Deadlines::NONE)
 }
 
 /// Builds a request for `method` with these parameters.

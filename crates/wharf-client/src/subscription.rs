@@ -30,7 +30,7 @@ use crate::{
 /// ```
 /// # mod wharf { pub use {wharf_client::ClientHandle as Client, wharf_model::{SubscriptionFilter, Error}}; pub mod model { pub use super::*; } }
 /// # async fn example(client: wharf::Client) -> Result<(), wharf::Error> {
-/// let mut changes = client.listen(wharf::model::SubscriptionFilter { tools: true, ..Default::default() }).await?;
+/// let mut changes = client.listen(wharf::model::SubscriptionFilter::default().tools(true)).await?;
 /// while let Some(change) = changes.next().await {
 ///     println!("{:?}", change?);
 /// }
@@ -61,7 +61,7 @@ impl Subscription {
         }
         request.filter = Some(LiveSubscriptionFilter::new(filter));
         // The caller decides how long the subscription lasts.
-        let deadlines = Deadlines { idle: None, total: None };
+        let deadlines = Deadlines::NONE;
         let transport = caller.transport();
         let active_call = caller.start_request(&*transport, request, deadlines).for_caller();
         let (active_call, server_state) = (Some(active_call), caller.server_state().clone());
@@ -149,7 +149,7 @@ impl Subscription {
                 Event::ClientRequest(id, ask) => {
                     active_call.response_sender().deliver(id, Err(refuse_here(&ask)));
                 }
-                Event::Withdraw(_) | Event::LetGo => {}
+                Event::Withdraw(_) | Event::ConnectionMayClose => {}
                 Event::Done(outcome) => {
                     self.active_call = None;
                     return Poll::Ready(match outcome {

@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_attempt_that_was_given_up_leaves_the_work_to_the_next() {
+    async fn an_abandoned_attempt_is_repeated_by_the_next_caller() {
         let flight = SingleFlight::<()>::default();
         let first = flight.clone();
         let given_up = tokio::spawn(async move {
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn work_in_a_task_outlives_its_caller_but_no_waiter_leaves_any() {
+    async fn work_in_a_task_outlives_its_caller_and_ends_without_waiters() {
         let flight = SingleFlight::<()>::default();
         let times = Arc::new(AtomicU32::new(0));
         let work = || {

@@ -1,4 +1,5 @@
-//! Struct of the arguments that the attribute emits: one field for each argument parameter.
+//! Struct of the arguments that the attribute emits: one field for each argument parameter. `Option` fields
+//! become optional through serde (missing is `None`) and schemars (not in `required`).
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote, quote_spanned};
 use syn::ext::IdentExt;

@@ -40,7 +40,10 @@ fn not_a_function(kind: AttributeKind, item: &TokenStream, error: syn::Error) ->
     let is_function = item.clone().into_iter().any(|token| token.to_string() == "fn");
     let error = match is_function {
         true => error,
-        false => syn::Error::new(Span::call_site(), format!("{kind} goes on a function")),
+        false => syn::Error::new(
+            Span::call_site(),
+            format!("{kind} can only be an attribute of a function"),
+        ),
     };
     let error = error.into_compile_error();
     quote!(#item #error)

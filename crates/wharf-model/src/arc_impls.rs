@@ -59,7 +59,7 @@ forward_to_arc! {
     EventStore {
         fn append(&self, stream: &str, event: Vec<u8>, keep: Retention) -> Stored<u64>;
         fn read(&self, stream: &str, after: u64, limit: usize) -> Stored<Events>;
-        fn forget(&self, stream: &str) -> Stored<()>;
+        fn remove(&self, stream: &str) -> Stored<()>;
     }
     Bus {
         fn publish(&self, topic: &str, message: Vec<u8>) -> Stored<()>;

@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_caller_alone_gets_half_and_a_newcomer_always_finds_room() {
+    fn a_single_caller_gets_half_and_a_new_caller_always_gets_a_share() {
         let budget = Budget::new(1000);
         let mut held = Vec::new();
         for number in 0..5 {

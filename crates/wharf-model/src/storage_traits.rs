@@ -133,6 +133,7 @@ setters!(Record {
 
 /// Result of attaching a value to a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
+// Exhaustive: every match decides about a new variant.
 pub enum AttachResult {
     /// The value was stored.
     Attached,
@@ -225,13 +226,13 @@ pub trait EventStore: Send + Sync + 'static {
     /// Returns at most `limit` events after the one with this number.
     fn read(&self, stream: &str, after: u64, limit: usize) -> Stored<Events>;
     /// Removes a stream.
-    fn forget(&self, stream: &str) -> Stored<()>;
+    fn remove(&self, stream: &str) -> Stored<()>;
 }
 
 /// Subscriber of a [`Bus`]. Its methods must not block.
 pub trait BusSubscriber: Send + Sync + 'static {
     /// Receives a message.
-    fn hear(&self, topic: &str, message: &[u8]);
+    fn receive(&self, topic: &str, message: &[u8]);
     /// Reports that messages may have been lost.
     fn missed(&self) {}
 }

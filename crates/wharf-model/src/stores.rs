@@ -181,7 +181,7 @@ impl EventStore for UnsetStore {
         self.fail()
     }
 
-    fn forget(&self, _stream: &str) -> Stored<()> {
+    fn remove(&self, _stream: &str) -> Stored<()> {
         self.fail()
     }
 }

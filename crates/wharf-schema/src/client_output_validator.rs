@@ -7,7 +7,7 @@ use serde_json::Value;
 
 pub use crate::validate::Validity;
 use crate::{
-    lenient_json, schema_problems, schema_problems::SchemaLimits, validate::Schema, value_problems,
+    lenient_json, problem_report, schema_problems, schema_problems::SchemaLimits, validate::Schema,
 };
 
 /// Limits of a foreign schema.
@@ -44,7 +44,7 @@ impl OutputValidator {
             return Err(format!("a name in the schema is longer than {MAX_NAME_BYTES} bytes"));
         }
         if let Some(problem) = schema_problems::problems(schema, SCHEMA_LIMITS).first() {
-            return Err(value_problems::shorten(problem.to_string()));
+            return Err(problem_report::shorten(problem.to_string()));
         }
         Schema::compile(schema).map(OutputValidator)
     }

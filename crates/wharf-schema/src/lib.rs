@@ -10,6 +10,6 @@ pub mod elicitation_form;
 pub mod header_annotations;
 pub mod lenient_json;
 pub mod param_headers;
+pub mod problem_report;
 pub mod schema_problems;
 pub mod validate;
-pub mod value_problems;

@@ -129,7 +129,7 @@ impl CallLimits {
     /// Deadlines that a transport starts each call with.
     #[must_use]
     pub fn deadlines(&self) -> Deadlines {
-        Deadlines { idle: Some(self.idle), total: Some(self.total) }
+        Deadlines::NONE.idle(Some(self.idle)).total(Some(self.total))
     }
 }
 

@@ -177,7 +177,7 @@ impl HandlerTest {
         request.log_level = Some(LogLevel::Debug);
         request.scope = self.scope.clone();
         request.scope.insert(keys.clone());
-        let forever = Deadlines { idle: None, total: None };
+        let forever = Deadlines::NONE;
         let clock = Arc::new(HandlerTestClock::default());
         let mut exchange = ActiveCall::start(&self.router, request, clock, forever);
         let mut round = HandlerTestRound::default();
@@ -189,7 +189,7 @@ impl HandlerTest {
                     exchange.response_sender().deliver(id, self.answer_to(&key));
                     round.asked.push((key, ask));
                 }
-                Event::Withdraw(_) | Event::LetGo => {}
+                Event::Withdraw(_) | Event::ConnectionMayClose => {}
                 Event::Done(outcome) => return (round, outcome),
             }
         }

@@ -20,6 +20,6 @@ mod sqlite;
 mod subscribers;
 mod url;
 
-pub use crate::encrypted::sealed;
+pub use crate::encrypted::encrypted;
 pub use crate::observed::observed;
 pub use crate::{memory::*, open::open, open_error::StoreOpenError};

@@ -236,8 +236,8 @@ impl EventStore for ObservedEvents {
         self.report.read("events.read", self.store.read(stream, after, limit))
     }
 
-    fn forget(&self, stream: &str) -> Stored<()> {
-        self.report.read("events.forget", self.store.forget(stream))
+    fn remove(&self, stream: &str) -> Stored<()> {
+        self.report.read("events.remove", self.store.remove(stream))
     }
 }
 

@@ -49,7 +49,7 @@ impl SubscriberTable {
     pub(crate) fn deliver(&self, topic: &str, message: &[u8]) {
         let topic_subscribers = self.table().topics.get(topic).cloned();
         for (_, subscriber) in topic_subscribers.iter().flat_map(|subscribers| subscribers.iter()) {
-            subscriber.hear(topic, message);
+            subscriber.receive(topic, message);
         }
     }
 

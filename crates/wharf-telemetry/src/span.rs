@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use wharf_model::{CallEnd, CallStart, SPAN_ATTRIBUTES, SpanAttributeFn};
 
-/// Span by the conventions.
+/// Span of a call, with the attributes of the OpenTelemetry conventions for MCP.
 #[cfg(feature = "otlp")]
 #[derive(Debug)]
 pub(crate) struct FinishedSpan {

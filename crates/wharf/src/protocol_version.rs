@@ -20,8 +20,8 @@ pub use wharf_wire::Era;
 /// message without a handshake. Messages that carry their version do not need it.
 ///
 /// ```
-/// let pin: wharf::ProtocolVersion = "2025-06-18".parse().unwrap();
-/// assert_eq!(pin.to_string(), "2025-06-18");
+/// let version: wharf::ProtocolVersion = "2025-06-18".parse().unwrap();
+/// assert_eq!(version.to_string(), "2025-06-18");
 /// assert!("2025-06-19".parse::<wharf::ProtocolVersion>().is_err());
 /// ```
 ///
@@ -39,8 +39,8 @@ impl ProtocolVersion {
     /// ```
     /// use wharf::{Era, ProtocolVersion};
     ///
-    /// let pin: ProtocolVersion = "2025-06-18".parse().unwrap();
-    /// assert_eq!(pin.era(), Era::Legacy);
+    /// let version: ProtocolVersion = "2025-06-18".parse().unwrap();
+    /// assert_eq!(version.era(), Era::Legacy);
     /// ```
     #[must_use]
     pub fn era(self) -> Era {

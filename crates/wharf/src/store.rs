@@ -4,9 +4,15 @@ pub use wharf_model::{
     AttachResult, Bus, BusSubscriber, EventStore, Events, Health, NonceStore, Rate, RateDecision,
     RateResult, RateStore, Record, RecordStore, Retention, Sharing, StateCipher, Stored, Stores,
 };
-#[cfg(feature = "contract")]
-pub use wharf_store::contract;
 pub use wharf_store::{
-    MemoryBus, MemoryEvents, MemoryNonces, MemoryRates, MemoryRecords, StoreOpenError,
-    memory_stores, open, sealed,
+    MemoryBus, MemoryEvents, MemoryNonces, MemoryRates, MemoryRecords, StoreOpenError, encrypted,
+    memory_stores, open,
 };
+
+/// Contract of the storage traits, as tests that any store can run.
+#[cfg(feature = "contract")]
+pub mod contract {
+    pub use wharf_store::contract::{
+        StoreHandles, bus, events, find_traces, leave_traces, nonces, rates, records,
+    };
+}

@@ -30,34 +30,40 @@ pub(crate) async fn run() -> wharf::Result<()> {
 }
 
 async fn demonstration() -> wharf::Result<()> {
-    say("", "three processes form one server, get a task, and lose the process that runs it");
+    print_line(
+        "",
+        "three processes form one server, get a task, and lose the process that runs it",
+    );
     let redis = RedisProcess::start().await?;
-    say("redis", &format!("listens at {}", redis.address));
+    print_line("redis", &format!("listens at {}", redis.address));
     let (sender, output) = unbounded_channel();
     let key = random_key()?;
     let mut nodes = Vec::new();
     for name in NAMES {
         let node = NodeProcess::start(name, &redis.url(), &key, sender.clone()).await?;
-        say(name, &format!("node started, process {}", node.process_id()));
+        print_line(name, &format!("node started, process {}", node.process_id()));
         nodes.push(node);
     }
     drop(sender);
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     let url = format!("http://{}/mcp", listener.local_addr()?);
-    say("balancer", &format!("forwards {url} to all nodes"));
+    print_line("balancer", &format!("forwards {url} to all nodes"));
     tokio::spawn(balancer::run(listener, nodes.iter().map(|node| node.address).collect()));
 
     let client = Client::connect(url.as_str()).await?;
     let task = client.call_task("load", args! { crates: CRATES }).await?;
     let id = task.id().ok_or_else(|| RunError::new("the server made no task"))?;
     let short: String = id.chars().take(8).collect();
-    say("client", &format!("started task {short}… to load {CRATES} crates; it is stored in Redis"));
+    print_line(
+        "client",
+        &format!("started task {short}… to load {CRATES} crates; it is stored in Redis"),
+    );
     let mut observer = NodeObserver { nodes, output, log: LiftLog::default() };
     let result = observer.follow(&task).await?;
-    say("client", &format!("has the result: {result}"));
+    print_line("client", &format!("has the result: {result}"));
     let log = observer.finish().await;
-    say("", &log.check(CRATES).map_err(RunError::new)?);
-    say(
+    print_line("", &log.check(CRATES).map_err(RunError::new)?);
+    print_line(
         "",
         "a node is 20 lines: see examples/cluster/src/node.rs, and docs/tasks.md for the guarantees",
     );
@@ -84,7 +90,10 @@ impl NodeObserver {
             let line = line.ok_or_else(|| RunError::new(format!("{name} exited unexpectedly")))?;
             if let Some((dead, since)) = silence.take() {
                 let time = Instant::now().duration_since(since).as_secs_f32();
-                say(name, &format!("takes the task over, {time:.1} s after {dead} was killed"));
+                print_line(
+                    name,
+                    &format!("takes the task over, {time:.1} s after {dead} was killed"),
+                );
             }
             self.record(name, &line);
             if !self.log.has_killed() && self.log.last_lifted() == KILL_DURING {
@@ -95,7 +104,7 @@ impl NodeObserver {
     }
 
     fn record(&mut self, name: &'static str, line: &str) {
-        say(name, line);
+        print_line(name, line);
         self.log.record(name, line);
     }
 
@@ -107,8 +116,8 @@ impl NodeObserver {
             self.record(speaker, &line);
         }
         let (number, lease) = (self.log.kill(), LEASE.as_secs());
-        say("", &format!("kill -9 {name}, with crate {number} in the air"));
-        say(
+        print_line("", &format!("kill -9 {name}, with crate {number} in the air"));
+        print_line(
             "",
             &format!(
                 "{name} keeps the lease of the task for {lease} s; then another node can claim it"
@@ -131,6 +140,6 @@ fn text(result: &ToolResult) -> String {
     result.content.iter().filter_map(Content::as_text).collect()
 }
 
-fn say(name: &str, text: &str) {
+fn print_line(name: &str, text: &str) {
     println!("{name:>8} │ {text}");
 }

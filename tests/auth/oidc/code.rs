@@ -11,9 +11,9 @@ use crate::support::user::TestUser;
 
 mod tests {
     crate::oidc::tests! {
-        a_person_is_asked_once_and_known_from_then_on legacy_too missing_scopes_are_requested
-        a_person_who_says_no an_expired_token_is_renewed_without_a_prompt a_lost_refresh_token_means_asking_again
-        logins_outlive_the_client_and_logout_ends_them
+        consent_is_requested_once legacy_revisions_are_authorized missing_scopes_are_requested
+        denied_consent_is_an_error an_expired_token_is_renewed_without_a_prompt without_a_refresh_token_consent_is_requested_again
+        logins_persist_until_logout
     }
 }
 
@@ -32,17 +32,17 @@ async fn text(client: &Client, tool: &str) -> String {
     called.unwrap()
 }
 
-async fn a_person_is_asked_once_and_known_from_then_on() {
+async fn consent_is_requested_once() {
     let (issuer, server) = start().await;
-    comes_in(&issuer, &server, "2026-07-28").await;
+    authorizes(&issuer, &server, "2026-07-28").await;
 }
 
-async fn legacy_too() {
+async fn legacy_revisions_are_authorized() {
     let (issuer, server) = start().await;
-    comes_in(&issuer, &server, "2025-06-18").await;
+    authorizes(&issuer, &server, "2025-06-18").await;
 }
 
-async fn comes_in(issuer: &AuthorizationServer, server: &Protected, revision: &str) {
+async fn authorizes(issuer: &AuthorizationServer, server: &Protected, revision: &str) {
     let ada = TestUser::at(issuer);
     let auth = Auth::code(ada.clone()).scopes(["files:read"]);
     let client = connect(server, &auth, revision).await;
@@ -82,7 +82,7 @@ async fn missing_scopes_are_requested() {
     assert_eq!(ada.visits(), 2);
 }
 
-async fn a_person_who_says_no() {
+async fn denied_consent_is_an_error() {
     let (issuer, server) = start().await;
     issuer.set(json!({"deny": true})).await;
     let ada = TestUser::at(&issuer);
@@ -117,7 +117,7 @@ async fn an_expired_token_is_renewed_without_a_prompt() {
     assert!(exchanges.iter().all(|it| it.params["resource"] == server.resource));
 }
 
-async fn a_lost_refresh_token_means_asking_again() {
+async fn without_a_refresh_token_consent_is_requested_again() {
     let (issuer, server) = start().await;
     issuer.set(json!({"ttl": 1, "refresh": false})).await;
     let ada = TestUser::at(&issuer);
@@ -131,7 +131,7 @@ async fn a_lost_refresh_token_means_asking_again() {
     assert_eq!(ada.visits(), before + 1);
 }
 
-async fn logins_outlive_the_client_and_logout_ends_them() {
+async fn logins_persist_until_logout() {
     let (issuer, server) = start().await;
     let (ada, vault) = (TestUser::at(&issuer), MemoryTokenStore::default());
     let auth = Auth::code(ada.clone()).scopes(["files:read"]).token_store(vault.clone());

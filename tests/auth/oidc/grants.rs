@@ -12,8 +12,8 @@ use crate::support::user::TestUser;
 
 mod tests {
     crate::oidc::tests! {
-        a_program_with_a_secret a_program_with_a_key a_person_by_a_client_with_a_key
-        a_secret_is_shown_to_its_issuer_alone
+        a_program_with_a_secret a_program_with_a_key a_user_authorizes_a_client_with_a_key
+        a_client_secret_is_sent_only_to_its_issuer
     }
 }
 
@@ -69,7 +69,7 @@ async fn a_program_with_a_key() {
     assert!(exchange.params.get("client_secret").is_none());
 }
 
-async fn a_person_by_a_client_with_a_key() {
+async fn a_user_authorizes_a_client_with_a_key() {
     let (issuer, server) = start().await;
     let key = SigningKey::generate().unwrap();
     let back = "http://127.0.0.1:7/callback";
@@ -88,7 +88,7 @@ async fn a_person_by_a_client_with_a_key() {
     assert!(issuer.seen().await.iter().all(|it| it.path != "/reg"));
 }
 
-async fn a_secret_is_shown_to_its_issuer_alone() {
+async fn a_client_secret_is_sent_only_to_its_issuer() {
     let (issuer, server) = start().await;
     let auth = Auth::client_credentials("tug", "secret").issuer("https://id.example");
     let refused = Client::builder().auth(auth).connect(server.resource.as_str()).await;

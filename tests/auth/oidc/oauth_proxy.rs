@@ -23,7 +23,7 @@ use crate::support::protected::{BoundAddress, Protected};
 
 mod tests {
     crate::oidc::tests! {
-        a_client_that_the_provider_does_not_know_gets_in keys_of_the_provider_may_change
+        a_client_unknown_to_the_provider_is_authorized keys_of_the_provider_may_change
         tokens_of_the_provider_are_renewed a_denial_at_the_provider_rejects_the_login
     }
 }
@@ -58,7 +58,7 @@ async fn connect(server: &Protected, auth: Auth) -> Result<Client, String> {
     client.connect(server.resource.as_str()).await.map_err(|error| error.to_string())
 }
 
-async fn a_client_that_the_provider_does_not_know_gets_in() {
+async fn a_client_unknown_to_the_provider_is_authorized() {
     let issuer = AuthorizationServer::start().await;
     let (server, _) = start(&issuer).await;
     let client = connect(&server, Auth::code(TestUser::at(&issuer))).await.unwrap();
@@ -67,7 +67,10 @@ async fn a_client_that_the_provider_does_not_know_gets_in() {
     let wrote: String = client.call_as("write_file", args! { name: "log" }).await.unwrap();
     assert_eq!(wrote, "log, as ada wrote it");
     let seen = issuer.seen().await;
-    assert!(seen.iter().all(|it| it.path != "/reg"), "nobody registers there");
+    assert!(
+        seen.iter().all(|it| it.path != "/reg"),
+        "a_call_without_a_token_is_rejected registers there"
+    );
     for exchange in seen.iter().filter(|it| it.path == "/token") {
         assert_eq!((exchange.status, exchange.authorization.as_deref()), (200, Some("Basic")));
         assert!(exchange.params["code_verifier"].as_str().is_some_and(|it| it.len() >= 43));

@@ -12,12 +12,12 @@ use crate::support::protected::{challenge, tool_text};
 
 mod tests {
     crate::oidc::tests! {
-        nobody a_token_for_another_audience a_token_of_another_issuer an_expired_token a_token_that_was_changed
+        a_call_without_a_token_is_rejected a_token_for_another_audience a_token_of_another_issuer an_expired_token a_token_that_was_changed
         too_few_scopes an_unauthenticated_client_with_a_slow_body
     }
 }
 
-async fn nobody() {
+async fn a_call_without_a_token_is_rejected() {
     let (issuer, server) = start().await;
     let answer = server.call("whoami", &[]).await;
     assert_eq!(answer.status, 401);

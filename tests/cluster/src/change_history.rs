@@ -65,7 +65,7 @@ impl SubscriberLog {
         self.mark(WatchMark::Opened);
     }
 
-    pub fn told(&self, what: &str) {
+    pub fn notified(&self, what: &str) {
         self.mark(WatchMark::Told(what.into()));
     }
 
@@ -91,7 +91,7 @@ impl SubscriberLog {
 
     /// Returns whether this notification is not missing any more.
     #[must_use]
-    pub fn knows(&self, change: &RecordedChange) -> bool {
+    pub fn has_received(&self, change: &RecordedChange) -> bool {
         self.problem(change, Instant::now()).is_none()
     }
 
@@ -168,7 +168,7 @@ mod tests {
         watch.problem(&change, at(200))
     }
 
-    fn told(what: &str) -> WatchMark {
+    fn note_changed(what: &str) -> WatchMark {
         WatchMark::Told(format!("note://{what}"))
     }
 
@@ -176,10 +176,13 @@ mod tests {
     fn complete_notifications_have_no_problems() {
         use {DeliveryGuarantee::*, WatchMark::*};
         for (promise, marks) in [
-            (Everything, vec![(1, Opened), (100, told("kate/0"))]),
-            (Everything, vec![(1, Opened), (50, Closed), (150, Opened), (151, told("kate/0"))]),
+            (Everything, vec![(1, Opened), (100, note_changed("kate/0"))]),
+            (
+                Everything,
+                vec![(1, Opened), (50, Closed), (150, Opened), (151, note_changed("kate/0"))],
+            ),
             (Everything, vec![(150, Opened)]),
-            (WhileOpen, vec![(1, Opened), (102, told("kate/0"))]),
+            (WhileOpen, vec![(1, Opened), (102, note_changed("kate/0"))]),
             (WhileOpen, vec![(1, Opened), (102, Closed), (103, Opened)]),
             (WhileOpen, vec![(1, Opened), (50, Closed), (103, Opened)]),
         ] {
@@ -191,11 +194,14 @@ mod tests {
     fn missing_notifications_are_detected() {
         use {DeliveryGuarantee::*, WatchMark::*};
         for (promise, marks) in [
-            (Everything, vec![(1, Opened), (99, told("kate/0"))]),
-            (Everything, vec![(1, Opened), (102, told("kate/1")), (102, Closed)]),
-            (Everything, vec![(1, Opened), (170, told("kate/0"))]),
-            (WhileOpen, vec![(1, Opened), (102, told("kate/1"))]),
-            (WhileOpen, vec![(1, Opened), (170, Closed), (171, Opened), (172, told("kate/0"))]),
+            (Everything, vec![(1, Opened), (99, note_changed("kate/0"))]),
+            (Everything, vec![(1, Opened), (102, note_changed("kate/1")), (102, Closed)]),
+            (Everything, vec![(1, Opened), (170, note_changed("kate/0"))]),
+            (WhileOpen, vec![(1, Opened), (102, note_changed("kate/1"))]),
+            (
+                WhileOpen,
+                vec![(1, Opened), (170, Closed), (171, Opened), (172, note_changed("kate/0"))],
+            ),
         ] {
             assert!(problem(promise, &marks).is_some(), "{promise:?} {marks:?}");
         }
@@ -204,9 +210,9 @@ mod tests {
     #[test]
     fn data_of_other_owners_is_detected() {
         let watch = SubscriberLog::new("kate", DeliveryGuarantee::WhileOpen);
-        watch.told("note://kate/1");
+        watch.notified("note://kate/1");
         assert!(watch.problems(&[], &[]).is_empty());
-        watch.told("note://judy/1");
+        watch.notified("note://judy/1");
         assert_eq!(watch.problems(&[], &[]), ["kate was told of note://judy/1"]);
     }
 }

@@ -184,14 +184,14 @@ impl LegacySession {
         let content = json!({"word": reply_to(&self.who, text)});
         let result = json!({"action": "accept", "content": content});
         let answer = json!({"jsonrpc": "2.0", "id": question["id"], "result": result});
-        let _ = self.tell(&answer, SILENCE_TIMEOUT).await;
+        let _ = self.notify(&answer, SILENCE_TIMEOUT).await;
     }
 
     /// Sends a message without a response, until it is accepted.
     ///
     /// # Errors
     /// If it is not accepted in time.
-    pub async fn tell(&self, message: &Value, patience: Duration) -> io::Result<()> {
+    pub async fn notify(&self, message: &Value, patience: Duration) -> io::Result<()> {
         let until = Instant::now() + patience;
         loop {
             let problem = match self.send("POST", None, Some(message)).await {

@@ -27,9 +27,9 @@ fn number(name: &str) -> Option<u64> {
 fn assert_history(cluster: &TestCluster, load: &Load, times: usize) {
     cluster.read_journal(&load.history).expect("the journal can be read");
     let tally = TaskTally::of(&load.history);
-    println!("{times} times: {tally:?}\n{:?}\n{:?}", load.counts, load.told());
+    println!("{times} times: {tally:?}\n{:?}\n{:?}", load.counts, load.notification_counts());
     let mut problems = load.history.problems(Duration::from_millis(LEASE * 3));
-    problems.extend(load.untold(&cluster.deaths()));
+    problems.extend(load.problems(&cluster.deaths()));
     assert!(problems.is_empty(), "{} problems:\n{}", problems.len(), problems.join("\n"));
     assert!(tally.completed > 0 && tally.taken_over > 0, "nothing was proved: {tally:?}");
 }

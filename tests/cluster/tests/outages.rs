@@ -170,9 +170,9 @@ async fn survive(kind: OutageKind) {
     running.await.expect("the load ends");
     outage_test.cluster.read_journal(&load.history).expect("the journal can be read");
     let tally = TaskTally::of(&load.history);
-    println!("{kind:?}: {tally:?}\n{:?}\n{:?}", load.counts, load.told());
+    println!("{kind:?}: {tally:?}\n{:?}\n{:?}", load.counts, load.notification_counts());
     let mut problems = load.history.problems(Duration::from_millis(LEASE * 3));
-    problems.extend(load.untold(&outage_test.cluster.deaths()));
+    problems.extend(load.problems(&outage_test.cluster.deaths()));
     assert!(problems.is_empty(), "{} problems:\n{}", problems.len(), problems.join("\n"));
     assert!(tally.completed > 0, "nothing was proved: {tally:?}");
     assert!(longest < Duration::from_secs(5), "a refusal took {longest:?}");

@@ -43,7 +43,7 @@ fn run_seed() -> bool {
 }
 
 /// Runs a seed in its own process; returns whether it passed, and its output.
-fn tell(seed: u64) -> (bool, String) {
+fn run_seed_in_process(seed: u64) -> (bool, String) {
     let this = env::current_exe().expect("there is a program");
     let told = Command::new(this)
         .args(["one_seed", "--exact", "--nocapture", "--ignored"])
@@ -61,7 +61,8 @@ fn one_seed() {
 
 #[test]
 fn a_seed_leads_to_the_same_story_each_time() {
-    let story = |seed| tell(seed).1.split_once(TALLY).map(|(story, _)| story.to_owned());
+    let story =
+        |seed| run_seed_in_process(seed).1.split_once(TALLY).map(|(story, _)| story.to_owned());
     for seed in 0..3 {
         let once = story(seed);
         assert!(once.is_some(), "seed {seed} has no story");
@@ -88,7 +89,7 @@ fn task_guarantees_hold_under_injected_faults() {
             if seed >= end {
                 return (sum, failed);
             }
-            let (is_well, story) = tell(seed);
+            let (is_well, story) = run_seed_in_process(seed);
             let tally = story.split_once(TALLY).and_then(|it| it.1.lines().next());
             let tally = tally.and_then(|json| serde_json::from_str(json).ok());
             match tally {

@@ -50,7 +50,7 @@ pub(crate) struct Handler {
 }
 
 impl Handler {
-    fn hear(&self, heard: ClientEvent) {
+    fn record(&self, heard: ClientEvent) {
         // The receiver is dropped when the test ends.
         let _ = self.hears.send(heard);
     }
@@ -102,7 +102,7 @@ impl ClientHandler for Handler {
         progress: ProgressNotificationParam,
         _: NotificationContext<RoleClient>,
     ) {
-        self.hear(ClientEvent::Progress(progress.progress, progress.total));
+        self.record(ClientEvent::Progress(progress.progress, progress.total));
     }
 
     async fn on_logging_message(
@@ -110,11 +110,11 @@ impl ClientHandler for Handler {
         log: LoggingMessageNotificationParam,
         _: NotificationContext<RoleClient>,
     ) {
-        self.hear(ClientEvent::Log(log.level, log.data));
+        self.record(ClientEvent::Log(log.level, log.data));
     }
 
     async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
-        self.hear(ClientEvent::ToolsChanged);
+        self.record(ClientEvent::ToolsChanged);
     }
 
     async fn on_resource_updated(
@@ -122,6 +122,6 @@ impl ClientHandler for Handler {
         updated: ResourceUpdatedNotificationParam,
         _: NotificationContext<RoleClient>,
     ) {
-        self.hear(ClientEvent::Updated(updated.uri));
+        self.record(ClientEvent::Updated(updated.uri));
     }
 }

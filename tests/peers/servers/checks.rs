@@ -14,7 +14,7 @@ use crate::server_under_test::{TestTarget, TestTransport, list_checks, next_chan
 
 const CLOCK: &str = "demo://clock";
 
-list_checks! { LEGACY: speaks_older_revisions }
+list_checks! { LEGACY: supports_older_revisions }
 
 list_checks! { MODERN: finds_the_era_by_itself }
 
@@ -23,10 +23,10 @@ list_checks! { ALL:
     lists_tools calls gives_structured_content a_tool_fails an_unknown_tool
     a_slow_call_blocks_no_other
     reads_resources an_unknown_resource gets_prompts completes
-    tells_progress logs
+    sends_progress logs
     an_elicitation_is_accepted an_elicitation_is_declined_or_cancelled elicits_by_url samples
     asks_for_roots
-    hears_that_the_tools_changed hears_that_a_resource_changed
+    notifies_that_the_tools_changed notifies_that_a_resource_changed
     a_dropped_call_is_cancelled
 }
 
@@ -45,7 +45,7 @@ async fn finds_the_era_by_itself(target: &TestTarget) {
     client.close().await;
 }
 
-async fn speaks_older_revisions(target: &TestTarget) {
+async fn supports_older_revisions(target: &TestTarget) {
     let older = ["2024-11-05", "2025-03-26", "2025-06-18"];
     // Over stdio the server is started again for each revision, which takes seconds with Python.
     let count = if target.over == TestTransport::Stdio { 1 } else { older.len() };
@@ -175,7 +175,7 @@ async fn completes(target: &TestTarget) {
     assert_eq!(names.values, ["standup", "story"]);
 }
 
-async fn tells_progress(target: &TestTarget) {
+async fn sends_progress(target: &TestTarget) {
     let heard = Arc::new(Mutex::new(Vec::new()));
     let hears = heard.clone();
     let call = target.client.call("countdown", args! { steps: 3 });
@@ -230,8 +230,8 @@ async fn asks_for_roots(target: &TestTarget) {
     assert_eq!(uris, "file:///work/one\nfile:///work/two");
 }
 
-async fn hears_that_the_tools_changed(target: &TestTarget) {
-    let filter = SubscriptionFilter { tools: true, ..SubscriptionFilter::default() };
+async fn notifies_that_the_tools_changed(target: &TestTarget) {
+    let filter = SubscriptionFilter::default().tools(true);
     let mut changes = target.client.listen(filter.clone()).await.unwrap();
     assert_eq!(changes.agreed(), &filter);
     for (on, there) in [(true, true), (false, false)] {
@@ -242,7 +242,7 @@ async fn hears_that_the_tools_changed(target: &TestTarget) {
     }
 }
 
-async fn hears_that_a_resource_changed(target: &TestTarget) {
+async fn notifies_that_a_resource_changed(target: &TestTarget) {
     let before: u32 = read(target, CLOCK).await.parse().unwrap();
     let mut changes = target.client.subscribe(CLOCK).await.unwrap();
     assert!(changes.agreed().uris.contains(CLOCK), "{:?}", changes.agreed());

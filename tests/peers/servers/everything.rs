@@ -14,8 +14,8 @@ use crate::server_under_test::{TestTarget, list_checks, next_change, text};
 list_checks! { ALL:
     introduces_itself finds_the_era_by_itself answers_a_ping lists_tools calls gives_structured_content
     gives_all_kinds_of_content a_tool_fails reads_resources gets_prompts completes_with_context
-    tells_progress logs an_elicitation_is_accepted elicits_by_url elicits_by_url_with_an_error samples
-    asks_for_roots hears_that_a_resource_changed a_dropped_call_leaves_the_session_well
+    sends_progress logs an_elicitation_is_accepted elicits_by_url elicits_by_url_with_an_error samples
+    asks_for_roots notifies_that_a_resource_changed a_dropped_call_keeps_the_session_usable
 }
 
 async fn introduces_itself(target: &TestTarget) {
@@ -98,7 +98,7 @@ async fn completes_with_context(target: &TestTarget) {
     assert_eq!(names.await.unwrap().values, ["Eve"]);
 }
 
-async fn tells_progress(target: &TestTarget) {
+async fn sends_progress(target: &TestTarget) {
     let heard = Arc::new(Mutex::new(Vec::new()));
     let hears = heard.clone();
     let arguments = args! { duration: 0.1, steps: 3 };
@@ -161,7 +161,7 @@ async fn asks_for_roots(target: &TestTarget) {
     assert!(roots.contains("file:///work/one") && roots.contains("file:///work/two"), "{roots}");
 }
 
-async fn hears_that_a_resource_changed(target: &TestTarget) {
+async fn notifies_that_a_resource_changed(target: &TestTarget) {
     let uri = "demo://resource/dynamic/text/1";
     let mut changes = target.client.subscribe(uri).await.unwrap();
     // The tool sends an update at once, and then every five seconds.
@@ -171,7 +171,7 @@ async fn hears_that_a_resource_changed(target: &TestTarget) {
 }
 
 /// This server does not report cancellations.
-async fn a_dropped_call_leaves_the_session_well(target: &TestTarget) {
+async fn a_dropped_call_keeps_the_session_usable(target: &TestTarget) {
     let (started, mut starts) = tokio::sync::mpsc::unbounded_channel();
     let arguments = args! { duration: 600, steps: 60_000 };
     let call = target.client.call("trigger-long-running-operation", arguments);

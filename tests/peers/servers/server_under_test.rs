@@ -163,7 +163,7 @@ pub(crate) async fn run_checks(server: Server, era: Era, over: TestTransport) {
     let target = Arc::new(TestTarget { server, era, over, client, asked, trace, running });
     let mut failed = Vec::new();
     for (name, check) in checks_of(server, era, over).into_iter().flatten() {
-        target.trace.forget();
+        target.trace.clear();
         let passed = run_check(check(target.clone())).await;
         match (passed, known_failures::find(&target, name)) {
             (true, None) => println!("ok {name}"),

@@ -32,7 +32,7 @@ impl Trace {
         self.0.lock().unwrap().drain(..).for_each(|line| println!("{line}"));
     }
 
-    pub(crate) fn forget(&self) {
+    pub(crate) fn clear(&self) {
         self.0.lock().unwrap().clear();
     }
 }

@@ -284,7 +284,7 @@ impl EventStore for ClusterStores {
         })
     }
 
-    fn forget(&self, stream: &str) -> Stored<()> {
+    fn remove(&self, stream: &str) -> Stored<()> {
         let stream = stream.to_owned();
         self.reply(move |ports| {
             ports.0.streams.lock().unwrap().remove(&stream);
@@ -302,7 +302,7 @@ impl Bus for ClusterStores {
             let ears = ports.0.ears.lock().unwrap().clone();
             for (_, ear) in ears.iter().filter(|(heard, _)| *heard == topic) {
                 if let Some(ear) = ear.upgrade() {
-                    ear.hear(&topic, &message);
+                    ear.receive(&topic, &message);
                 }
             }
         })

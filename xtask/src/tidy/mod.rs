@@ -3,9 +3,11 @@
 mod crate_dependencies;
 mod document_items;
 mod document_paths;
+mod facade_root;
 mod headers;
 mod locks;
 mod markdown;
+mod prose;
 mod repository;
 mod revisions;
 mod sizes;
@@ -17,7 +19,7 @@ use crate::workspace::Workspace;
 use repository::Repository;
 
 /// Rules, each of which returns its problems.
-const RULES: [fn(&Repository) -> Vec<String>; 8] = [
+const RULES: [fn(&Repository) -> Vec<String>; 10] = [
     headers::check,
     sizes::check,
     type_names::check,
@@ -26,6 +28,8 @@ const RULES: [fn(&Repository) -> Vec<String>; 8] = [
     crate_dependencies::check,
     document_paths::check,
     document_items::check,
+    facade_root::check,
+    prose::check,
 ];
 
 pub(crate) fn run(workspace: &Workspace) -> Result<(), String> {

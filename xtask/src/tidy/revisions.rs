@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use super::repository::Repository;
-use super::source::{SourceFile, line_of, position_in, words};
+use super::source::{SourceFile, is_word, line_of, position_in, words};
 
 /// Folder of the tables.
 const TABLES: &str = "crates/wharf-wire/src/versions/";
@@ -15,8 +15,8 @@ const WIRE: &str = "crates/wharf-wire/";
 /// Words that ask for the era, or name a revision by it.
 const ERA_WORDS: [&str; 5] =
     ["is_modern", "is_legacy", "speaks_legacy", "FIRST_MODERN", "NEWEST_LEGACY"];
-/// Calls that ask for the era.
-const ERA_CALLS: [&str; 2] = [".era()", "::era)"];
+/// Calls that ask for the era, and the variants that a match on it names.
+const ERA_CALLS: [&str; 4] = [".era()", "::era)", "Era::Modern", "Era::Legacy"];
 /// Files that may ask for the era, with the reason.
 const ASKING: [(&str, &str); 2] = [
     ("crates/wharf/src/protocol_version.rs", "answers the application's question"),
@@ -67,13 +67,20 @@ fn era_question(file: &SourceFile) -> Option<String> {
     }
     let word = words(&file.code).find(|word| ERA_WORDS.contains(word));
     let word = word.map(|word| (position_in(&file.code, word), word));
-    let call = || ERA_CALLS.iter().find_map(|call| Some((file.code.find(call)?, *call)));
+    let call = || ERA_CALLS.iter().find_map(|call| Some((position_of(&file.code, call)?, *call)));
     let (position, asked) = word.or_else(call)?;
     let line = line_of(&file.code, position);
     Some(format!(
         "{}:{line} asks for the era with `{asked}`: add a method to wharf-wire that answers what is needed",
         file.path
     ))
+}
+
+/// Returns the position of the call: a longer name that ends in it, such as `SupportedEra::Modern`, is not the call.
+fn position_of(code: &str, call: &str) -> Option<usize> {
+    let is_name = call.starts_with(is_word);
+    let mut found = code.match_indices(call).map(|(position, _)| position);
+    found.find(|position| !(is_name && code[..*position].ends_with(is_word)))
 }
 
 #[cfg(test)]
@@ -107,16 +114,21 @@ mod tests {
 
     #[test]
     fn a_question_about_the_era_is_found() {
-        for text in
-            ["fn a() { b.is_modern() }", "x < Revision::FIRST_MODERN", "c.era()", "d.map(E::era)"]
-        {
+        for text in [
+            "fn a() { b.is_modern() }",
+            "x < Revision::FIRST_MODERN",
+            "c.era()",
+            "d.map(E::era)",
+            "match f { Era::Modern => 1, _ => 2 }",
+            "g == wharf_wire::Era::Legacy",
+        ] {
             let found = problems("crates/a/src/b.rs", text);
             assert!(found.len() == 1 && found[0].contains("b.rs:1 asks"), "{text} {found:?}");
             for path in ["crates/wharf-wire/src/b.rs", "crates/a/tests/b.rs", ASKING[0].0] {
                 assert_eq!(problems(path, text), [""; 0], "{path}");
             }
         }
-        let harmless = "fn a() { b.era(c) } // d.is_modern()\nconst FIRST_MODERNIZED: &str = \"FIRST_MODERN\";";
+        let harmless = "fn a() { b.era(c); SupportedEra::Modern } // d.is_modern()\nconst FIRST_MODERNIZED: &str = \"FIRST_MODERN\";";
         assert_eq!(problems("crates/a/src/b.rs", harmless), [""; 0]);
     }
 }

@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn literals_and_comments_are_told_from_code() {
+    fn literals_and_comments_are_separated_from_code() {
         let text = r####"let a = "x // y\"" /* b "c" /* d */ */ + r#"e " f"# + b"g"; // h 'i'
 fn j<'k>(l: &'k str) -> char { '"' } // m
 fn n() { ['\'', 'o', b'p'] }

@@ -82,7 +82,7 @@ impl Authenticator for OAuthProxy {
         if stores.sharing > Sharing::Process && !seal.is_shared() {
             return Err(
                 "the records of the OAuth proxy outlive this process, but their encryption key would not: set \
-                 `WHARF_STATE_KEY` (`openssl rand -base64 32` makes one), or pass keys to the server with `.seal(…)`"
+                 `WHARF_STATE_KEY` (`openssl rand -base64 32` makes one), or pass keys to the server with `.state_cipher(…)`"
                     .into(),
             );
         }

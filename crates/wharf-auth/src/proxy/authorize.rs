@@ -116,7 +116,8 @@ impl ProxyState {
         }
     }
 
-    /// The same as a page, for responses to a form.
+    /// Redirects to the client with an error by an HTML page. The response to a form is a page, because the
+    /// `form-action` of its CSP forbids a redirect to another origin.
     pub(super) fn error_page(
         &self,
         asked: &AuthorizationParams,

@@ -81,8 +81,8 @@ type GrantDecision = dyn Fn(&Identity, &BTreeSet<String>) -> Option<BTreeSet<Str
 /// - Clients register dynamically (RFC 7591), or publish a client ID metadata document at the URL that is
 ///   their id. Redirect URIs must be https, or http on loopback, and are compared exactly (except for the
 ///   port on loopback).
-/// - Users consent to each client separately, on a page that other pages can neither frame nor submit. Only
-///   then the browser is redirected to the provider, and only that browser can complete the sign-in.
+/// - Users consent to each client separately, on a page that other sites can neither embed (clickjacking) nor
+///   submit (CSRF). Only then is the browser redirected to the provider, and only that browser can complete the sign-in.
 /// - PKCE is used on both sides. States, codes and refresh tokens are valid once; reuse of a code or a
 ///   refresh token revokes the grant (refresh token rotation).
 /// - Tokens are random, and stored as digests. Records are encrypted with the server's keys, kept in its

@@ -192,7 +192,7 @@ impl ProxyState {
             Some(text) => text.split(' ').filter(|it| !it.is_empty()).map(Into::into).collect(),
         };
         if !wanted.is_subset(&grant.scopes) {
-            let what = "scope: more than was granted; ask the user by a new authorization request";
+            let what = "scope exceeds the granted scopes; start a new authorization request";
             return Ok(Err(OAuthRefusal(StatusCode::BAD_REQUEST, "invalid_scope", what)));
         }
         let ttl = self.settings.refresh_ttl.min(remaining);

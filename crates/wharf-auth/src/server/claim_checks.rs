@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn resources_are_the_same_but_for_the_slash_of_a_root() {
+    fn resources_are_equal_except_for_the_slash_of_a_root() {
         assert!(same_resource("https://a.example", "https://a.example/"));
         assert!(same_resource("https://a.example/mcp", "https://a.example/mcp"));
         for (one, other) in [

@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use crate::connection_options::ConnectionOptions;
+use crate::tls_and_proxy_options::TlsAndProxyOptions;
 
 const SERVERS: &str = "\
 TARGET is the http, https, ws or wss URL of a server, or the name of a configured server.";
@@ -65,7 +65,7 @@ pub(crate) struct Login {
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) port: Option<u16>,
     #[command(flatten)]
-    pub(crate) connection: ConnectionOptions,
+    pub(crate) connection: TlsAndProxyOptions,
     /// Print JSON, at a terminal too
     #[arg(long)]
     pub(crate) json: bool,
@@ -97,17 +97,17 @@ pub(crate) struct Logout {
     #[arg(long, conflicts_with = "target")]
     pub(crate) all: bool,
     #[command(flatten)]
-    pub(crate) connection: ConnectionOptions,
+    pub(crate) connection: TlsAndProxyOptions,
     /// Print JSON, at a terminal too
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 impl Auth {
-    pub(crate) fn connection(&self) -> ConnectionOptions {
+    pub(crate) fn connection(&self) -> TlsAndProxyOptions {
         match &self.what {
             AuthCommand::Login(login) => login.connection.clone(),
-            AuthCommand::Status(_) => ConnectionOptions::default(),
+            AuthCommand::Status(_) => TlsAndProxyOptions::default(),
             AuthCommand::Logout(logout) => logout.connection.clone(),
         }
     }

@@ -92,7 +92,7 @@ pub(crate) fn browser_login(context: &Context, name: &str, again: bool) -> Auth 
 /// Browser that reports its steps on `screen`.
 pub(crate) fn browser(screen: &Arc<StderrOutput>) -> Browser {
     let screen = screen.clone();
-    Browser::new(move |to, notice| tell(&screen, to, &notice))
+    Browser::new(move |to, notice| print_notice(&screen, to, &notice))
 }
 
 /// The same browser, plus a prompt to paste the redirect address of a browser on another machine.
@@ -105,7 +105,7 @@ pub(crate) fn with_paste(browser: Browser, questions: &TerminalPrompts, last: bo
     })
 }
 
-fn tell(screen: &StderrOutput, to: &AuthorizationRequest, notice: &Notice<'_>) {
+fn print_notice(screen: &StderrOutput, to: &AuthorizationRequest, notice: &Notice<'_>) {
     let (url, opened) = match notice {
         Notice::Opened { url } => (url, true),
         Notice::OpenIt { url } => (url, false),

@@ -52,7 +52,7 @@ impl Login {
         show(context, &token_store, &[login])?;
         if wants_keychain() && !token_store.is_encrypted() {
             context
-                .tell("No system keychain is available: the login is stored unencrypted in a file that only you can read.");
+                .note("No system keychain is available: the login is stored unencrypted in a file that only you can read.");
         }
         Ok(())
     }

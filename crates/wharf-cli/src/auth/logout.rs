@@ -33,7 +33,7 @@ impl Logout {
         // Verifies the removal: a login that is still listed was not removed.
         let left = token_store.list().await?;
         let left: Vec<LoginKey> = keys.extract_if(.., |key| left.contains(key)).collect();
-        told(context, &keys)?;
+        print(context, &keys)?;
         if let Some(key) = left.first() {
             let problem = format!("You are still logged in at {}", clean_line(&key.server));
             let why = untold.map_or(String::new(), |error| clean_line(&error.message).to_string());
@@ -48,14 +48,14 @@ impl Logout {
     }
 }
 
-fn told(context: &Context, keys: &[LoginKey]) -> Result<(), CliError> {
+fn print(context: &Context, keys: &[LoginKey]) -> Result<(), CliError> {
     let out = context.out;
     if out.is_json() {
         let each = keys.iter().map(|key| json!({"server": key.server, "issuer": key.issuer}));
         return out.json(&json!({"loggedOut": each.collect::<Vec<Value>>()}));
     }
     if keys.is_empty() {
-        context.tell("You are not logged in anywhere.");
+        context.note("You are not logged in anywhere.");
     }
     let line = |key: &LoginKey| format!("Logged out of {}", clean_line(&key.server));
     out.lines(&keys.iter().map(line).collect::<Vec<_>>())

@@ -22,7 +22,7 @@ pub(crate) use crate::auth::select::{auth_for, has_stored_login};
 pub(crate) use args::{Auth, AuthCommand};
 
 use crate::{commands::Run, error::CliError};
-use crate::{context::Context, target, trust};
+use crate::{context::Context, target_argument, trust};
 
 /// Environment variable that selects the token store: `file` does not use a keychain.
 const TOKEN_STORE_VARIABLE: &str = "WHARF_TOKEN_STORE";
@@ -40,7 +40,7 @@ impl Run for Auth {
 /// Token store.
 fn token_store() -> Result<FileTokenStore, CliError> {
     let path = FileTokenStore::usual("wharf").ok_or_else(|| {
-        CliError::usage("The home directory is unknown, so there is no place for the logins")
+        CliError::usage("Cannot store logins: the home directory is unknown")
             .hint("Set HOME.".to_owned())
     })?;
     let token_store = FileTokenStore::at(path);
@@ -77,7 +77,7 @@ fn store_location(token_store: &FileTokenStore) -> Value {
 
 /// URL of the server that `word` names, if it supports a login.
 fn url_of(word: &str) -> Result<String, CliError> {
-    let resolved = match target::find(word)? {
+    let resolved = match target_argument::find(word)? {
         Target::Entry(entry) => {
             let resolved = trust::known(*entry)?.resolve();
             resolved.map_err(|error| CliError::usage(error.to_string()))?.0

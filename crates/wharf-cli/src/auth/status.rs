@@ -62,7 +62,7 @@ async fn all(context: &Context, token_store: &FileTokenStore) -> Result<(), CliE
     let rows: Vec<Vec<String>> = logins.iter().map(row).collect();
     let head = ["SERVER", "ISSUER", "SCOPES", "EXPIRES"];
     out.lines(&table(&head, &rows, out.columns(), out.paint()))?;
-    context.tell(&format!("Stored in {}.", place(token_store)));
+    context.note(&format!("Stored in {}.", place(token_store)));
     Ok(())
 }
 

@@ -14,14 +14,14 @@ use crate::{
     context::Context,
     error::CliError,
     show::{blobs_of_tool, is_destructive, result_lines, save},
-    suggest, target,
+    suggest, target_argument,
     terminal::{clean_line, cut, is_interactive},
 };
 
 impl Run for Call {
     async fn run(&self, context: &Context) -> Result<(), CliError> {
         let words = self.words.words.clone();
-        let (target, words) = target::split(words, &context.shared.command)?;
+        let (target, words) = target_argument::split(words, &context.shared.command)?;
         let Some((name, words)) = words.split_first() else {
             return Err(CliError::usage("No tool is given")
                 .hint("`wharf list TARGET tools` shows them.".to_owned()));
@@ -78,7 +78,7 @@ async fn detach(
 ) -> Result<(), CliError> {
     let task = context.watch(calling).await?;
     let Some(id) = task.id() else {
-        context.tell("The server returned the result at once, so there is no task.");
+        context.note("The server returned the result at once, so there is no task.");
         let result = task.wait().await?;
         return show(context, output, &result);
     };
@@ -87,7 +87,7 @@ async fn detach(
     } else {
         context.out.lines(&[clean_line(id).into_owned()])?;
     }
-    context.tell(&format!("`wharf tasks resume {server}{id}` waits for its result."));
+    context.note(&format!("`wharf tasks resume {server}{id}` waits for its result."));
     Ok(())
 }
 

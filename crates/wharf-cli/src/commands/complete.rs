@@ -4,14 +4,16 @@ use serde_json::json;
 use wharf::model::{Completion, CompletionRef};
 
 use crate::commands::Run;
-use crate::{cli::Complete, context::Context, error::CliError, target, terminal::clean_line};
+use crate::{
+    cli::Complete, context::Context, error::CliError, target_argument, terminal::clean_line,
+};
 
 const USAGE_HINT: &str = "Write: prompt NAME ARG VALUE, or: resource TEMPLATE ARG VALUE.";
 
 impl Run for Complete {
     async fn run(&self, context: &Context) -> Result<(), CliError> {
         let words = self.words.words.clone();
-        let (target, words) = target::split(words, &context.shared.command)?;
+        let (target, words) = target_argument::split(words, &context.shared.command)?;
         let (of, argument, value) = parse(&words)?;
         let client = context.connect(target).await?;
         let calling = client.complete(of, argument, value).context(self.with.clone());
@@ -47,9 +49,9 @@ fn show(context: &Context, completion: &Completion) -> Result<(), CliError> {
         completion.values.iter().map(|value| clean_line(value).into_owned()).collect();
     out.lines(&values)?;
     match (completion.total, completion.has_more, values.is_empty()) {
-        (_, _, true) => context.tell("No value matches."),
-        (Some(total), Some(true), _) => context.tell(&format!("{total} in all")),
-        (None, Some(true), _) => context.tell("and more"),
+        (_, _, true) => context.note("No value matches."),
+        (Some(total), Some(true), _) => context.note(&format!("{total} in all")),
+        (None, Some(true), _) => context.note("and more"),
         _ => {}
     }
     Ok(())

@@ -11,7 +11,7 @@ use crate::{
     cli::ConfigCommand,
     error::CliError,
     show::ResultOutput,
-    target,
+    target_argument,
     terminal::{StderrOutput, clean_line, table},
 };
 
@@ -20,7 +20,7 @@ pub(crate) fn configured(config: cli::Config, screen: &StderrOutput) -> Result<(
     let out = ResultOutput::new(config.json);
     match config.what.unwrap_or(ConfigCommand::List) {
         ConfigCommand::List => list(out, screen),
-        ConfigCommand::Show { name, reveal } => show(&target::entry(&name)?, reveal, out),
+        ConfigCommand::Show { name, reveal } => show(&target_argument::entry(&name)?, reveal, out),
         ConfigCommand::Paths => paths(out),
     }
 }

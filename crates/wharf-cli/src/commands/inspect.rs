@@ -12,7 +12,7 @@ use crate::{
     context::Context,
     error::CliError,
     show::{Lists, wrapped},
-    target,
+    target_argument,
     terminal::{Paint, clean, clean_line, labelled, width, wrap},
 };
 
@@ -34,7 +34,7 @@ struct InspectReport<'a> {
 impl Run for Inspect {
     async fn run(&self, context: &Context) -> Result<(), CliError> {
         let words = self.words.words.clone();
-        let (target, words) = target::split(words, &context.shared.command)?;
+        let (target, words) = target_argument::split(words, &context.shared.command)?;
         if let Some(word) = words.first() {
             return Err(CliError::usage(format!("`{word}` is an unexpected argument"))
                 .hint("`wharf list TARGET tools` lists the tools only.".to_owned()));

@@ -3,7 +3,7 @@
 use wharf::{Client, client::CallError, model::Method};
 
 use crate::commands::Run;
-use crate::{cli::List, context::Context, error::CliError, show::Lists, suggest, target};
+use crate::{cli::List, context::Context, error::CliError, show::Lists, suggest, target_argument};
 
 /// Kinds of lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +61,7 @@ impl Run for List {
         if context.shared.command.is_empty() {
             check_order(&words)?;
         }
-        let (target, words) = target::split(words, &context.shared.command)?;
+        let (target, words) = target_argument::split(words, &context.shared.command)?;
         let kinds =
             words.iter().map(|word| ListKind::named(word)).collect::<Result<Vec<_>, _>>()?;
         let client = context.connect(target).await?;
@@ -72,7 +72,7 @@ impl Run for List {
         }
         let lines = lists.lines(out.columns(), out.paint());
         if lines.is_empty() {
-            context.tell("The server offers nothing to list.");
+            context.note("The server offers nothing to list.");
         }
         out.lines(&lines)
     }

@@ -8,14 +8,14 @@ use crate::{
     cli::Listen,
     context::Context,
     error::CliError,
-    target,
+    target_argument,
     terminal::{clean_json, clean_line},
 };
 
 impl Run for Listen {
     async fn run(&self, context: &Context) -> Result<(), CliError> {
         let words = self.words.words.clone();
-        let (target, words) = target::split(words, &context.shared.command)?;
+        let (target, words) = target_argument::split(words, &context.shared.command)?;
         if let Some(word) = words.first() {
             return Err(CliError::usage(format!("`{word}` is an unexpected argument"))
                 .hint("--uri URI follows a resource.".to_owned()));
@@ -23,11 +23,11 @@ impl Run for Listen {
         let client = context.connect(target).await?;
         let filter = self.filter(&client.capabilities());
         let mut listening = client.listen(filter.clone()).await?;
-        tell(context, &filter, listening.agreed())?;
+        print_agreed(context, &filter, listening.agreed())?;
         while let Some(change) = listening.next().await {
             show(context, &change?)?;
         }
-        context.tell("The server ended the subscription.");
+        context.note("The server ended the subscription.");
         Ok(())
     }
 }
@@ -40,19 +40,18 @@ impl Listen {
         let changes = |list: &Option<wharf::model::ListCapability>| {
             list.as_ref().is_some_and(|it| it.list_changed)
         };
-        SubscriptionFilter {
-            tools: *tools || (all && changes(&can.tools)),
-            prompts: *prompts || (all && changes(&can.prompts)),
-            resources: *resources
-                || (all && can.resources.as_ref().is_some_and(|it| it.list_changed)),
-            uris: uri.iter().cloned().collect(),
-            tasks: Default::default(),
-        }
+        SubscriptionFilter::default()
+            .tools(*tools || (all && changes(&can.tools)))
+            .prompts(*prompts || (all && changes(&can.prompts)))
+            .resources(
+                *resources || (all && can.resources.as_ref().is_some_and(|it| it.list_changed)),
+            )
+            .uris(uri.iter().cloned())
     }
 }
 
 /// Reports the subscriptions, and those that the server rejected.
-fn tell(
+fn print_agreed(
     context: &Context,
     wanted: &SubscriptionFilter,
     agreed: &SubscriptionFilter,
@@ -66,9 +65,9 @@ fn tell(
     }
     if !refused.is_empty() {
         context
-            .tell(&format!("The server does not send notifications for: {}", refused.join(", ")));
+            .note(&format!("The server does not send notifications for: {}", refused.join(", ")));
     }
-    context.tell(&format!("Listening to {}. Ctrl-C stops it.", names(agreed).join(", ")));
+    context.note(&format!("Listening to {}. Ctrl-C stops it.", names(agreed).join(", ")));
     Ok(())
 }
 

@@ -12,14 +12,14 @@ use crate::{
     context::Context,
     error::CliError,
     show::prompt_lines,
-    suggest, target,
+    suggest, target_argument,
     terminal::{clean_line, cut},
 };
 
 impl Run for Prompt {
     async fn run(&self, context: &Context) -> Result<(), CliError> {
         let words = self.words.words.clone();
-        let (target, words) = target::split(words, &context.shared.command)?;
+        let (target, words) = target_argument::split(words, &context.shared.command)?;
         let Some((name, words)) = words.split_first() else {
             return Err(CliError::usage("No prompt is given")
                 .hint("`wharf list TARGET prompts` shows them.".to_owned()));

@@ -6,13 +6,13 @@ use crate::{
     context::Context,
     error::CliError,
     show::{blobs_of_read, read_lines, save},
-    target,
+    target_argument,
 };
 
 impl Run for Read {
     async fn run(&self, context: &Context) -> Result<(), CliError> {
         let words = self.words.words.clone();
-        let (target, words) = target::split(words, &context.shared.command)?;
+        let (target, words) = target_argument::split(words, &context.shared.command)?;
         let [uri] = words.as_slice() else {
             return Err(CliError::usage("No resource is given, or more than one")
                 .hint("Give one URI; `wharf list TARGET resources` shows them.".to_owned()));

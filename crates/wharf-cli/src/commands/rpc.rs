@@ -3,12 +3,12 @@
 use serde_json::Value;
 
 use crate::commands::Run;
-use crate::{arguments::stdin, cli::Rpc, context::Context, error::CliError, target};
+use crate::{arguments::stdin, cli::Rpc, context::Context, error::CliError, target_argument};
 
 impl Run for Rpc {
     async fn run(&self, context: &Context) -> Result<(), CliError> {
         let words = self.words.words.clone();
-        let (target, words) = target::split(words, &context.shared.command)?;
+        let (target, words) = target_argument::split(words, &context.shared.command)?;
         let (method, params) = match words.as_slice() {
             [method] => (method, Value::Null),
             [method, params] => (method, object(params)?),

@@ -17,7 +17,7 @@ use crate::{
     context::Context,
     error::CliError,
     show::{task_line, task_lines, task_table},
-    target,
+    target_argument,
     terminal::clean_json,
 };
 
@@ -27,7 +27,7 @@ const YEAR: Duration = Duration::from_hours(8760);
 impl Run for Tasks {
     async fn run(&self, context: &Context) -> Result<(), CliError> {
         let words = [&self.first, &self.second].into_iter().flatten().cloned().collect();
-        let (target, words) = target::split(words, &context.shared.command)?;
+        let (target, words) = target_argument::split(words, &context.shared.command)?;
         if self.output.is_some() && self.what != TasksCommand::Resume {
             return Err(CliError::usage("--output is for `wharf tasks resume`"));
         }

@@ -28,8 +28,8 @@ impl From<FormExit> for ElicitResult {
 pub(crate) fn fill(server: &str, form: &ElicitForm, dialog: &mut dyn Dialog) -> ElicitResult {
     let paint = dialog.paint();
     let asks = paint.bold(&format!("{} asks:", clean_line(server)));
-    dialog.say(&format!("{asks} {}", clean(&form.message)));
-    dialog.say(&paint.dim(&format!("({DECLINE} declines, {CANCEL} or Ctrl-D cancels)")));
+    dialog.print(&format!("{asks} {}", clean(&form.message)));
+    dialog.print(&paint.dim(&format!("({DECLINE} declines, {CANCEL} or Ctrl-D cancels)")));
     let fields = fields(&form.schema);
     loop {
         match fill_once(&fields, dialog) {
@@ -64,16 +64,16 @@ fn ask(field: &FormField<'_>, dialog: &mut dyn Dialog) -> Result<Option<Value>, 
     let paint = dialog.paint();
     let title = paint.cyan(&clean_line(field.title()));
     let about = field.description().map(|text| format!(": {}", clean_line(text)));
-    dialog.say(&format!("{title}{}", about.unwrap_or_default()));
+    dialog.print(&format!("{title}{}", about.unwrap_or_default()));
     for line in field.menu() {
-        dialog.say(&line);
+        dialog.print(&line);
     }
     let prompt = format!("  {} > ", paint.dim(&field.input_hint()));
     loop {
         let line = read_line(dialog.ask(&prompt))?;
         match field.read(&line) {
             Ok(value) => return Ok(value),
-            Err(why) => dialog.say(&format!("  {}", paint.yellow(&why))),
+            Err(why) => dialog.print(&format!("  {}", paint.yellow(&why))),
         }
     }
 }
@@ -85,7 +85,7 @@ fn confirm(
 ) -> Result<bool, FormExit> {
     for field in fields {
         if let Some(value) = content.get(field.name) {
-            dialog.say(&format!("  {} = {}", clean_line(field.title()), field.shown(value)));
+            dialog.print(&format!("  {} = {}", clean_line(field.title()), field.shown(value)));
         }
     }
     loop {

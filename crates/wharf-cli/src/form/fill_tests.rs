@@ -31,7 +31,7 @@ fn every_field_type_is_prompted_and_converted() {
     for shown in
         ["harbour asks: Where to?", "Your name", "  2) Green", "from 1 to 9", "Enter for yes"]
     {
-        assert!(script.said.contains(shown), "{shown}: {}", script.said);
+        assert!(script.printed.contains(shown), "{shown}: {}", script.printed);
     }
 }
 
@@ -44,7 +44,7 @@ fn invalid_input_is_prompted_again() {
     let mut script = Script::new(&answers);
     let result = fill("harbour", &form(), &mut script);
     let expected = json!({"name": "Bob", "size": 4, "fast": true, "days": ["tu"]});
-    assert_eq!(result, ElicitResult::accept(expected), "{}", script.said);
+    assert_eq!(result, ElicitResult::accept(expected), "{}", script.printed);
     for why in [
         "At least 2 characters",
         "not a whole number",
@@ -55,7 +55,7 @@ fn invalid_input_is_prompted_again() {
         "At most 2 of them",
         "`do` is not one of them",
     ] {
-        assert!(script.said.contains(why), "{why}: {}", script.said);
+        assert!(script.printed.contains(why), "{why}: {}", script.printed);
     }
 }
 
@@ -76,7 +76,7 @@ fn a_form_without_fields_is_a_confirmation() {
     let form = ElicitForm::new("Go on?\x1b[2J", json!({"type": "object", "properties": {}}));
     let mut script = Script::new(&["y"]);
     assert_eq!(fill("harbour", &form, &mut script), ElicitResult::accept(json!({})));
-    assert!(script.said.contains("\\x1b[2J"));
+    assert!(script.printed.contains("\\x1b[2J"));
 }
 
 #[test]
@@ -85,6 +85,6 @@ fn invalid_bounds_are_not_shown() {
     let form = ElicitForm::new("How big?", json!({"type": "object", "properties": {"n": size}}));
     let mut script = Script::new(&["12", "3"]);
     assert_eq!(fill("harbour", &form, &mut script), ElicitResult::accept(json!({"n": 3})));
-    assert!(script.said.contains("a whole number, at most 9"), "{}", script.said);
-    assert!(!script.said.contains('\u{9b}'), "{}", script.said);
+    assert!(script.printed.contains("a whole number, at most 9"), "{}", script.printed);
+    assert!(!script.printed.contains('\u{9b}'), "{}", script.printed);
 }

@@ -13,23 +13,23 @@ pub(crate) fn visit(
 ) -> ElicitResult {
     let paint = dialog.paint();
     let asks = paint.bold(&format!("{} asks you to open a page:", clean_line(server)));
-    dialog.say(&format!("{asks} {}", clean(&page.message)));
-    dialog.say(&format!("  {}", paint.cyan(&clean_url(&page.url))));
+    dialog.print(&format!("{asks} {}", clean(&page.message)));
+    dialog.print(&format!("  {}", paint.cyan(&clean_url(&page.url))));
     let host = match host(&page.url) {
         Ok(host) => host,
         Err(why) => {
-            dialog.say(&paint.yellow(&format!("The page is not opened: {why}.")));
+            dialog.print(&paint.yellow(&format!("The page is not opened: {why}.")));
             return ElicitResult::decline();
         }
     };
-    dialog.say(&format!("  on {}", paint.bold(host)));
+    dialog.print(&format!("  on {}", paint.bold(host)));
     for warning in warnings(&page.url, host) {
-        dialog.say(&paint.yellow(&format!("  Warning: {warning}.")));
+        dialog.print(&paint.yellow(&format!("  Warning: {warning}.")));
     }
     match dialog.ask("Open it? [y]es, [N]o > ").map(|line| line.trim().to_lowercase()).as_deref() {
         Some("y" | "yes") => {
             if !open(&page.url) {
-                dialog.say("No browser could be started: open the address above yourself.");
+                dialog.print("No browser could be started: open the address above yourself.");
             }
             ElicitResult::accept_url()
         }
@@ -91,7 +91,7 @@ mod tests {
             true
         };
         let result = visit("harbour", &page, &mut script, open);
-        (result.action, opened, script.said)
+        (result.action, opened, script.printed)
     }
 
     #[test]
@@ -103,9 +103,9 @@ mod tests {
             (vec!["n"], ElicitAction::Decline, false),
             (vec![], ElicitAction::Cancel, false),
         ] {
-            let (did, open, said) = visited(url, &answers);
+            let (did, open, printed) = visited(url, &answers);
             assert_eq!((did, open), (action, opened));
-            assert!(said.contains(url) && said.contains("on example.com"), "{said}");
+            assert!(printed.contains(url) && printed.contains("on example.com"), "{printed}");
         }
     }
 

@@ -7,7 +7,7 @@ use super::{Paint, StderrOutput};
 /// Dialog with the user.
 pub(crate) trait Dialog {
     /// Prints text.
-    fn say(&mut self, text: &str);
+    fn print(&mut self, text: &str);
 
     /// Prompts for one line; `None` at end of input.
     fn ask(&mut self, prompt: &str) -> Option<String>;
@@ -32,7 +32,7 @@ impl<'a> Terminal<'a> {
 }
 
 impl Dialog for Terminal<'_> {
-    fn say(&mut self, text: &str) {
+    fn print(&mut self, text: &str) {
         if (self.open)() {
             self.screen.line(text);
         }
@@ -48,7 +48,7 @@ impl Dialog for Terminal<'_> {
         match io::stdin().read_line(&mut line) {
             Ok(1..) if (self.open)() => Some(line.trim_end_matches(['\r', '\n']).to_owned()),
             _ => {
-                self.say("");
+                self.print("");
                 None
             }
         }
@@ -70,26 +70,26 @@ impl Drop for Terminal<'_> {
 pub(crate) struct Script {
     answers: std::collections::VecDeque<String>,
     /// All output and prompts, one per line.
-    pub(crate) said: String,
+    pub(crate) printed: String,
 }
 
 #[cfg(test)]
 impl Script {
     pub(crate) fn new(answers: &[&str]) -> Self {
         let answers = answers.iter().map(|&answer| answer.to_owned()).collect();
-        Script { answers, said: String::new() }
+        Script { answers, printed: String::new() }
     }
 }
 
 #[cfg(test)]
 impl Dialog for Script {
-    fn say(&mut self, text: &str) {
-        self.said.push_str(text);
-        self.said.push('\n');
+    fn print(&mut self, text: &str) {
+        self.printed.push_str(text);
+        self.printed.push('\n');
     }
 
     fn ask(&mut self, prompt: &str) -> Option<String> {
-        self.say(prompt);
+        self.print(prompt);
         self.answers.pop_front()
     }
 

@@ -57,7 +57,7 @@ impl ServerState {
         waiting.into_iter().for_each(Waker::wake);
         // The handler is user code: its panics must not stop the transport.
         if catch_unwind(AssertUnwindSafe(|| self.handler.elicitation_complete(id))).is_err() {
-            tracing::error!(id, "the handler panicked in `elicitation_complete`");
+            tracing::error!(id, "caught a panic of the handler in `elicitation_complete`");
         }
     }
 }

@@ -14,7 +14,7 @@ impl ServerState {
     /// Passes a notification that an extension declares to the handler.
     fn custom(&self, it: &CustomNotification) {
         if catch_unwind(AssertUnwindSafe(|| self.handler.notification(it))).is_err() {
-            tracing::error!(method = it.method, "the handler of a notification panicked");
+            tracing::error!(method = it.method, "caught a panic in the handler of a notification");
         }
     }
 

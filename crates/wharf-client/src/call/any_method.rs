@@ -22,9 +22,9 @@ pub(crate) async fn ask(
 ) -> Result<Box<RawValue>, Error> {
     let params = params.map(RawValue::from_string).transpose().map_err(invalid_params)?;
     let transport = caller.transport();
-    let stand_in = stand_in(&method, params.as_deref(), transport.scope());
+    let observed = observed_request(&method, params.as_deref(), transport.scope());
     let raw = RawRequest { transport, method, params, result: ResultSlot::default() };
-    let outcome = run::send_request(caller, &raw, stand_in, &mut hooks, idle).await.0;
+    let outcome = run::send_request(caller, &raw, observed, &mut hooks, idle).await.0;
     let result = raw.result.lock().take();
     match (outcome, result) {
         (Outcome::Failed(error), _) => Err(*error),
@@ -38,7 +38,7 @@ pub(crate) async fn ask(
 }
 
 /// Returns the request as observers see it. The service sends the parameters: an active call needs none of them.
-fn stand_in(method: &str, params: Option<&RawValue>, scope: RequestExtensions) -> Request {
+fn observed_request(method: &str, params: Option<&RawValue>, scope: RequestExtensions) -> Request {
     let known = Method::from_name(method).filter(|it| it.info().direction == Direction::Call);
     let mut builder = known.map_or_else(|| RequestBuilder::custom(method), RequestBuilder::new);
     if let Some(name) = known.and_then(|method| method.info().mirrored)

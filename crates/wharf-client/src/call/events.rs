@@ -88,7 +88,7 @@ impl RequestAttempt {
                 Event::Notify(notification) => events.notify(notification),
                 Event::ClientRequest(id, ask) => self.ask(events, id, ask),
                 Event::Withdraw(id) => self.asks.retain(|(open, _)| *open != id),
-                Event::LetGo => {}
+                Event::ConnectionMayClose => {}
                 Event::Done(outcome) => return Poll::Ready((outcome, self.input_requested)),
             }
         }

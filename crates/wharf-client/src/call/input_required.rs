@@ -18,7 +18,7 @@ use crate::{
 impl CallRun<'_> {
     /// Answers the requests of an `input_required` result, and prepares the retry.
     pub(super) async fn answer_requests(&mut self, required: InputRequired) -> Result<(), Error> {
-        let InputRequired { requests, state } = required;
+        let InputRequired { requests, state, .. } = required;
         let most = self.caller.options().rounds;
         if requests.is_empty() {
             if state.is_none() {

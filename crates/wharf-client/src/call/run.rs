@@ -281,7 +281,7 @@ pub(crate) async fn send_request(
     idle: Duration,
 ) -> (Outcome, bool) {
     // The total timeout applies to the whole call, around all of its requests.
-    let deadlines = Deadlines { idle: Some(idle), total: None };
+    let deadlines = Deadlines::NONE.idle(Some(idle));
     let active_call = caller.start_request(service, request, deadlines);
     let (mut attempt, mut events) =
         (RequestAttempt::new(active_call.for_caller()), CallerEvents { caller, hooks });

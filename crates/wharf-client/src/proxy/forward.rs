@@ -6,7 +6,7 @@ use serde_json::{Map, value::RawValue};
 
 use wharf_model::{
     ActiveCall, BoxFuture, Deadlines, Error, ErrorKind, InputMode, InputRequired, JsonText,
-    LogLevel, Method, Observers, Outbox, Outcome, Page, PageBody, Peer, Reply, Request,
+    LogLevel, Method, Observers, Outbox, Outcome, PageBody, Peer, Reply, Request,
     RequestExtensions, Service, TaskRequest, ToolInfo,
 };
 
@@ -50,9 +50,9 @@ impl ProxyService {
 impl Service for ProxyService {
     fn call(&self, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
         let token = progress_tokens::requested_token(&request);
-        let learned = self.targets.teaches(&request);
+        let recorded = self.targets.recorded_key(&request);
         let call = self.forward(request, outbox);
-        if token.is_none() && learned.is_none() {
+        if token.is_none() && recorded.is_none() {
             return call;
         }
         let (tokens, targets) = (self.tokens.clone(), self.targets.clone());
@@ -61,8 +61,8 @@ impl Service for ProxyService {
             if let Some(token) = token {
                 tokens.record(&outcome, token);
             }
-            if let Some(key) = learned {
-                targets.learn(key, &outcome);
+            if let Some(key) = recorded {
+                targets.record(key, &outcome);
             }
             outcome
         })
@@ -103,7 +103,7 @@ impl ProxyService {
             },
             Method::TaskResult => {
                 // The task decides how long this takes.
-                outbox.set_deadlines(Deadlines { idle: None, total: None });
+                outbox.set_deadlines(Deadlines::NONE);
                 send(request, outbox)
             }
             _ if asks_here => self.forward_with_retry(request, outbox),
@@ -135,7 +135,7 @@ impl ProxyService {
         let task_proxy = self.task_proxy.clone();
         let (timer, deadlines) = (outbox.timer().clone(), outbox.deadlines());
         // The suspended call has its own deadlines, which it may change.
-        outbox.set_deadlines(Deadlines { idle: None, total: None });
+        outbox.set_deadlines(Deadlines::NONE);
         let begin = move |request| ActiveCall::start(&*task_proxy, request, timer, deadlines);
         Box::pin(suspended_calls::run(self.suspended.clone(), begin, request, outbox))
     }
@@ -192,7 +192,7 @@ impl ProxiedCall {
 
     /// Forwards the requests of an `input_required` result to the downstream client.
     async fn ask(&mut self, required: InputRequired) -> Result<Option<RetryParams>, Error> {
-        let InputRequired { requests, state } = required;
+        let InputRequired { requests, state, .. } = required;
         let most = self.caller.options().rounds;
         if self.rounds >= most {
             return Err(limit_exceeded(&format!("requested input more than {most} times")));
@@ -233,13 +233,14 @@ impl ProxiedCall {
 
 /// Removes tools from a page that cannot be called over this transport.
 fn usable(outcome: Outcome, caller: &ClientHandle, state: u64) -> Outcome {
-    let Outcome::Complete(Reply::Tools(page)) = outcome else { return outcome };
+    let Outcome::Complete(Reply::Tools(mut page)) = outcome else { return outcome };
     let kept: Vec<Arc<ToolInfo>> =
         caller.server_state().add_tools(page.items().to_vec(), true, state);
     if kept.len() == page.items().len() {
         return Reply::Tools(page).into();
     }
-    Reply::Tools(Page { body: Arc::new(PageBody::new(kept)), ..page }).into()
+    page.body = Arc::new(PageBody::new(kept));
+    Reply::Tools(page).into()
 }
 
 /// The parts of a request that are needed to send it again.

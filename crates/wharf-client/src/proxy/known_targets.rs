@@ -25,7 +25,7 @@ pub(crate) struct KnownTargets {
     /// Custom methods that the server answered.
     methods: Lock<BTreeSet<String>>,
     /// True once an observer has asked for a custom method.
-    learns_methods: AtomicBool,
+    records_methods: AtomicBool,
 }
 
 /// A page as it was received: nothing is copied while it is not searched.
@@ -52,24 +52,25 @@ impl KnownTargets {
                 })
             }
             Method::Custom => {
-                self.learns_methods.store(true, Ordering::Relaxed);
+                self.records_methods.store(true, Ordering::Relaxed);
                 self.methods.lock().contains(&*target)
             }
             _ => target.is_empty(),
         }
     }
 
-    /// Returns whether the outcome of the request is to be [learned](KnownTargets::learn): its key.
-    pub(crate) fn teaches(&self, request: &Request) -> Option<(&'static str, String)> {
+    /// Returns the key to [record](KnownTargets::record) the outcome of the request under, if it names targets.
+    pub(crate) fn recorded_key(&self, request: &Request) -> Option<(&'static str, String)> {
         let key = match request.method {
             Method::ListTools | Method::ListPrompts => request.cursor().unwrap_or_default(),
-            Method::Custom if self.learns_methods.load(Ordering::Relaxed) => request.target(),
+            Method::Custom if self.records_methods.load(Ordering::Relaxed) => request.target(),
             _ => return None,
         };
         Some((request.method.name(), key.into_owned()))
     }
 
-    pub(crate) fn learn(&self, key: (&'static str, String), outcome: &Outcome) {
+    /// Records the targets that the outcome names.
+    pub(crate) fn record(&self, key: (&'static str, String), outcome: &Outcome) {
         let page = match outcome {
             Outcome::Complete(Reply::Tools(page)) => ListedNames::Tools(page.body.clone()),
             Outcome::Complete(Reply::Prompts(page)) => ListedNames::Prompts(page.body.clone()),

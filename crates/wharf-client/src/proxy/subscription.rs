@@ -112,8 +112,8 @@ impl ProxySubscription {
     async fn forward(&mut self, notification: Notification) {
         let again = matches!(notification, Notification::Acknowledged(_))
             && std::mem::replace(&mut self.acknowledged, true);
-        let said = self.tokens.translate(notification).filter(|_| !again);
-        if let Some(notification) = said {
+        let translated = self.tokens.translate(notification).filter(|_| !again);
+        if let Some(notification) = translated {
             self.outbox.notify(notification);
             self.outbox.wait_for_capacity().await;
         }
@@ -127,8 +127,8 @@ impl ProxySubscription {
         let Some(next) = self.next.take() else { return };
         // Its remaining notifications precede those of the new subscription.
         let cx = &mut Context::from_waker(Waker::noop());
-        while let Poll::Ready(Event::Notify(unheard)) = self.active.poll_event(cx) {
-            self.tokens.translate(unheard).into_iter().for_each(|said| self.outbox.notify(said));
+        while let Poll::Ready(Event::Notify(remaining)) = self.active.poll_event(cx) {
+            self.tokens.translate(remaining).into_iter().for_each(|it| self.outbox.notify(it));
         }
         self.active = next;
         // The downstream client subscribed to these before the server did: they may have changed in
@@ -155,6 +155,6 @@ fn listen(
         request.tasking = TaskRequest::Welcome;
     }
     request.filter = Some(LiveSubscriptionFilter::new(wanted));
-    let no_limits = Deadlines { idle: None, total: None };
+    let no_limits = Deadlines::NONE;
     caller.start_request(&*caller.transport(), request, no_limits)
 }

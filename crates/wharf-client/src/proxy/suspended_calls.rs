@@ -93,7 +93,7 @@ impl SuspendedCalls {
         }
         let state = format!("{:032x}", u128::from_ne_bytes(random));
         let requests = open_requests.iter().map(|(id, ask)| (key(*id), ask.clone())).collect();
-        let required = InputRequired { requests, state: Some(state.clone()) };
+        let required = InputRequired::new(requests, Some(state.clone()));
         // Declared before the lock guard, so dropped after the lock is released.
         let _expired;
         let mut held = self.0.lock();
@@ -181,7 +181,7 @@ async fn run_until_input(
                 outbox.notify(notification);
                 outbox.wait_for_capacity().await;
             }
-            Some(Event::LetGo) => outbox.release_connection(),
+            Some(Event::ConnectionMayClose) => outbox.release_connection(),
         }
     }
 }

@@ -166,7 +166,7 @@ impl Drop for PanicGuard {
 fn panicked(panic: &(dyn Any + Send)) -> AnswerError {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    tracing::error!(panic = text, "the handler of a server request panicked");
+    tracing::error!(panic = text, "caught a panic in the handler of a server request");
     let message = "The client failed to handle the request";
     AnswerError::Refused(Error::new(ErrorKind::InternalError).with_message(message))
 }

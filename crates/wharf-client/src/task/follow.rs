@@ -31,7 +31,7 @@ use crate::{
 const MAX_RETRIES: usize = 5;
 const RETRY_DELAY: Duration = Duration::from_millis(200);
 
-/// The reason why following a task gave no result.
+/// Error of following a task.
 pub(crate) enum FollowError {
     /// The task has ended with this error.
     Over(Error),
@@ -305,7 +305,7 @@ pub(crate) fn start_fetch(
     request.scope = caller.transport().scope();
     request.asks = InputMode::Deliver;
     request.tasking = TaskRequest::Welcome;
-    let deadlines = Deadlines { idle, total: None };
+    let deadlines = Deadlines::NONE.idle(idle);
     let active_call = caller.start_request(&*caller.transport(), request, deadlines);
     RequestAttempt::new(active_call.for_caller())
 }

@@ -185,7 +185,7 @@ impl TaskPoller {
                         self.subscription = None;
                     }
                 }
-                Event::Notify(_) | Event::Withdraw(_) | Event::LetGo => {}
+                Event::Notify(_) | Event::Withdraw(_) | Event::ConnectionMayClose => {}
                 Event::ClientRequest(id, ask) => {
                     let answers = self.subscription.as_ref().map(ActiveCall::response_sender);
                     answers.map(|it| it.deliver(id, Err(refuse_here(&ask))));
@@ -250,13 +250,10 @@ pub(crate) fn read(outcome: Outcome, id: &str) -> Result<Task, Error> {
 fn listen(caller: &ClientHandle, id: &str) -> ActiveCall {
     let mut request = CallSpec::new(Method::Listen).build(None).from_peer(caller.peer().clone());
     request.scope = caller.transport().scope();
-    let tasks = [id.to_owned()].into();
-    request.filter = Some(LiveSubscriptionFilter::new(SubscriptionFilter {
-        tasks,
-        ..SubscriptionFilter::default()
-    }));
+    request.filter =
+        Some(LiveSubscriptionFilter::new(SubscriptionFilter::default().tasks([id.to_owned()])));
     request.tasking = TaskRequest::Welcome;
-    let no_limits = Deadlines { idle: None, total: None };
+    let no_limits = Deadlines::NONE;
     caller.start_request(&*caller.transport(), request, no_limits).for_caller()
 }
 

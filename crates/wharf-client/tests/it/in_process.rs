@@ -94,10 +94,7 @@ async fn handlers_send_requests_to_the_calling_client() {
 async fn change_notifications_are_received() {
     let router = router();
     let caller = connect(router.clone(), ClientHandlerBuilder::new()).await;
-    let mut changes = caller
-        .listen(SubscriptionFilter { tools: true, ..SubscriptionFilter::default() })
-        .await
-        .unwrap();
+    let mut changes = caller.listen(SubscriptionFilter::default().tools(true)).await.unwrap();
     assert!(changes.agreed().tools);
     router.registry().add(Tool::new("new", async || "x")).unwrap();
     assert!(matches!(changes.next().await, Some(Ok(Notification::ToolsChanged))));

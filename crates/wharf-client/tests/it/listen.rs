@@ -9,7 +9,7 @@ use wharf_model::{
 };
 
 fn wanted() -> SubscriptionFilter {
-    SubscriptionFilter { tools: true, ..SubscriptionFilter::default() }
+    SubscriptionFilter::default().tools(true)
 }
 
 #[tokio::test]
@@ -27,8 +27,7 @@ async fn a_subscription_starts_with_the_acknowledged_filter() {
             Reply::Listened.into()
         })
         .transport();
-    let listening =
-        caller(&transport).listen(SubscriptionFilter { prompts: true, ..wanted() }).await.unwrap();
+    let listening = caller(&transport).listen(wanted().prompts(true)).await.unwrap();
     assert_eq!(listening.agreed(), &wanted());
     let heard: Vec<_> = listening.collect().await;
     assert!(matches!(heard[..], [Ok(Notification::ToolsChanged), Ok(Notification::ToolsChanged)]));

@@ -28,7 +28,7 @@ fn request(asks: InputMode) -> Request {
 /// A downstream client that answers every request with these roots.
 async fn front(transport: &Arc<FakeTransport>, request: Request) -> (Outcome, usize) {
     let relay = caller(transport).relay();
-    let deadlines = Deadlines { idle: None, total: None };
+    let deadlines = Deadlines::NONE;
     let mut exchange = ActiveCall::start(&*relay, request, Arc::new(TokioTimer), deadlines);
     let mut asked = 0;
     loop {
@@ -143,7 +143,7 @@ async fn round(relay: &Arc<dyn Service>, state: Option<&str>, answers: Value) ->
     }
     let can = ClientCapabilities::default().roots(RootsCapability::default());
     let request = request.build().from_peer(Arc::new(Peer::new(None, can)));
-    let deadlines = Deadlines { idle: None, total: None };
+    let deadlines = Deadlines::NONE;
     let mut exchange = ActiveCall::start(&**relay, request, Arc::new(TokioTimer), deadlines);
     match poll_fn(|cx| exchange.poll_event(cx)).await {
         Event::Done(outcome) => outcome,
@@ -178,7 +178,7 @@ async fn a_suspended_call_belongs_to_its_caller() {
     let (_, state) = asked(round(&relay, None, Value::Null).await);
     let mut thief = RequestBuilder::new(Method::CallTool).target("t").request_state(&state).build();
     thief.scope.insert(Principal::new("thief"));
-    let deadlines = Deadlines { idle: None, total: None };
+    let deadlines = Deadlines::NONE;
     let mut stolen = ActiveCall::start(&*relay, thief, Arc::new(TokioTimer), deadlines);
     let _ = poll_fn(|cx| stolen.poll_event(cx)).await;
     // It was forwarded to the upstream server, which does not have this state; the owner's call is
@@ -205,15 +205,12 @@ async fn a_changed_filter_misses_nothing_and_keeps_its_principal() {
             std::future::pending().await
         })
         .transport();
-    let live = LiveSubscriptionFilter::new(SubscriptionFilter {
-        tools: true,
-        ..SubscriptionFilter::default()
-    });
+    let live = LiveSubscriptionFilter::new(SubscriptionFilter::default().tools(true));
     let mut request = RequestBuilder::new(Method::Listen).build();
     request.filter = Some(live.clone());
     request.scope.insert(Principal::new("ann"));
     let relay = caller(&transport).relay();
-    let deadlines = Deadlines { idle: None, total: None };
+    let deadlines = Deadlines::NONE;
     let mut listen = ActiveCall::start(&*relay, request, Arc::new(TokioTimer), deadlines);
     poll_fn(|cx| listen.poll_event(cx)).await;
     assert!(poll_fn(|cx| Poll::Ready(listen.poll_event(cx).is_pending())).await);
@@ -249,10 +246,7 @@ async fn a_subscription_is_forwarded() {
         })
         .transport();
     let mut listen = RequestBuilder::new(Method::Listen).build();
-    listen.filter = Some(LiveSubscriptionFilter::new(SubscriptionFilter {
-        tools: true,
-        ..SubscriptionFilter::default()
-    }));
+    listen.filter = Some(LiveSubscriptionFilter::new(SubscriptionFilter::default().tools(true)));
     let (outcome, _) = front(&transport, listen).await;
     assert!(matches!(outcome, Outcome::Complete(Reply::Listened)));
 }
@@ -301,7 +295,7 @@ async fn a_subscription_ends_with_the_upstream_even_while_its_filter_changes() {
     let mut request = RequestBuilder::new(Method::Listen).build();
     request.filter = Some(live.clone());
     let relay = caller(&transport).relay();
-    let deadlines = Deadlines { idle: None, total: None };
+    let deadlines = Deadlines::NONE;
     let mut listen = ActiveCall::start(&*relay, request, Arc::new(TokioTimer), deadlines);
     let event = poll_fn(|cx| listen.poll_event(cx)).await;
     assert!(matches!(event, Event::Notify(Notification::Acknowledged(_))), "{event:?}");

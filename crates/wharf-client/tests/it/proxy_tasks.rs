@@ -23,7 +23,7 @@ fn request(asks: InputMode, tasking: TaskRequest) -> Request {
 
 /// A downstream client that declines every request.
 async fn front(relay: &dyn Service, request: Request) -> (Outcome, usize) {
-    let deadlines = Deadlines { idle: Some(30 * SECOND), total: None };
+    let deadlines = Deadlines::NONE.idle(Some(30 * SECOND));
     let mut exchange = ActiveCall::start(relay, request, Arc::new(TokioTimer), deadlines);
     let mut asked = 0;
     loop {
@@ -45,7 +45,7 @@ fn text(outcome: &Outcome) -> &str {
     }
 }
 
-fn said(transport: &FakeTransport) -> Vec<TaskRequest> {
+fn task_requests(transport: &FakeTransport) -> Vec<TaskRequest> {
     let calls = transport.sent().into_iter().filter(|it| it.method == Method::CallTool);
     calls.map(|it| it.tasking).collect()
 }
@@ -70,7 +70,7 @@ async fn a_client_with_the_same_dialect_gets_the_task() {
             let relay = caller(&transport).relay();
             let (outcome, _) = front(&*relay, request(asks, tasking)).await;
             assert!(matches!(outcome, Outcome::Task(task) if task.id == "t-1"));
-            assert_eq!(said(&transport), [tasking]);
+            assert_eq!(task_requests(&transport), [tasking]);
             let get = RequestBuilder::new(Method::GetTask).target("t-1").build();
             let (outcome, _) = front(&*relay, get).await;
             assert!(matches!(outcome, Outcome::Complete(Reply::Task(task)) if task.id == "t-1"));
@@ -87,7 +87,7 @@ async fn any_other_client_gets_the_result() {
         let (outcome, _) =
             front(&*caller(&transport).relay(), request(InputMode::Deliver, tasking)).await;
         assert_eq!(text(&outcome), "done");
-        assert_eq!(said(&transport), [TaskRequest::Welcome]);
+        assert_eq!(task_requests(&transport), [TaskRequest::Welcome]);
     }
 }
 
@@ -135,7 +135,7 @@ async fn a_task_only_tool_is_called_as_a_task_by_the_proxy() {
     let relay = caller(&transport).relay();
     let (outcome, asked) = front(&*relay, request(InputMode::Deliver, TaskRequest::Welcome)).await;
     assert_eq!((text(&outcome), asked), (r#"{"action":"decline"}"#, 1));
-    assert_eq!(said(&transport), [TaskRequest::Declined, TaskRequest::Wanted(None)]);
+    assert_eq!(task_requests(&transport), [TaskRequest::Declined, TaskRequest::Wanted(None)]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -177,12 +177,10 @@ async fn a_client_receives_progress_with_its_own_token() {
     (call.tasking, call.progress) = (TaskRequest::Wanted(None), true);
     let listen = || {
         let mut listen = RequestBuilder::new(Method::Listen).build();
-        let tasks = ["t-1".to_owned()].into();
-        listen.filter = Some(LiveSubscriptionFilter::new(SubscriptionFilter {
-            tasks,
-            ..SubscriptionFilter::default()
-        }));
-        let endless = Deadlines { idle: None, total: None };
+        listen.filter = Some(LiveSubscriptionFilter::new(
+            SubscriptionFilter::default().tasks(["t-1".to_owned()]),
+        ));
+        let endless = Deadlines::NONE;
         ActiveCall::start(&*relay, listen, Arc::new(TokioTimer), endless)
     };
     // Progress with a foreign token is dropped.

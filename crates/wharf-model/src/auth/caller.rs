@@ -28,6 +28,7 @@ pub struct RemoteAddress(pub SocketAddr);
 /// # Ok::<(), std::net::AddrParseError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+// Exhaustive: every match decides about a new variant.
 pub enum Caller {
     /// An authenticated principal, by its identifier.
     Principal(Arc<str>),

@@ -28,7 +28,7 @@ pub enum Event {
     /// Cancellation of a client request that is still open.
     Withdraw(ClientRequestId),
     /// The call takes long: the connection may close if the client can reconnect and resume.
-    LetGo,
+    ConnectionMayClose,
     /// Outcome of the call; the last event.
     Done(Outcome),
 }
@@ -151,7 +151,7 @@ impl ActiveCall {
             match poll_fn(|cx| self.poll_event(cx)).await {
                 Event::ClientRequest(id, ask) => self.refuse(id, &ask),
                 Event::Done(outcome) => return outcome,
-                Event::Notify(_) | Event::Withdraw(_) | Event::LetGo => {}
+                Event::Notify(_) | Event::Withdraw(_) | Event::ConnectionMayClose => {}
             }
         }
     }
@@ -223,7 +223,7 @@ impl ActiveCall {
             Message::Notify(notification) => Event::Notify(notification),
             Message::ClientRequest(id, ask) => Event::ClientRequest(id, ask),
             Message::Withdraw(id) => Event::Withdraw(id),
-            Message::LetGo => Event::LetGo,
+            Message::ConnectionMayClose => Event::ConnectionMayClose,
         })
     }
 
@@ -309,7 +309,7 @@ pub(crate) fn panicked(
     let (mut observed, text) = (observed.take(), panic_text(&*payload));
     if !observed.as_mut().is_some_and(|observed| observed.logs_panics()) {
         // Debug format, because the text could forge lines.
-        tracing::error!(method = method.name(), panic = ?text, "call panicked");
+        tracing::error!(method = method.name(), panic = ?text, "caught a panic of a call");
     }
     if let Some(observed) = &mut observed {
         observed.end(CallOutcome::Panicked(text));

@@ -30,12 +30,20 @@ const DROPPED_REPORTS: &str = "dropped progress and log messages of a call: the 
 
 /// Time limits of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Deadlines {
     /// Maximum time without activity; `None` for no limit.
     pub idle: Option<Duration>,
     /// Maximum total time; `None` for no limit.
     pub total: Option<Duration>,
 }
+
+impl Deadlines {
+    /// No time limits.
+    pub const NONE: Deadlines = Deadlines { idle: None, total: None };
+}
+
+crate::setters!(Deadlines { idle: impl Into<Option<Duration>>, total: impl Into<Option<Duration>> });
 
 impl Default for Deadlines {
     fn default() -> Self {
@@ -53,7 +61,7 @@ pub enum Message {
     /// Cancellation of a client request.
     Withdraw(ClientRequestId),
     /// The connection may close for now.
-    LetGo,
+    ConnectionMayClose,
 }
 
 impl Message {
@@ -225,8 +233,8 @@ impl Outbox {
         let queue = self.lock();
         // One message is enough, even if a loop calls this often.
         let last = queue.traffic.as_ref().and_then(|traffic| traffic.messages.back());
-        if !matches!(last, Some(Message::LetGo)) {
-            self.send(queue, Message::LetGo);
+        if !matches!(last, Some(Message::ConnectionMayClose)) {
+            self.send(queue, Message::ConnectionMayClose);
         }
     }
 

@@ -189,6 +189,7 @@ impl Reply {
 
 /// Discovery result of a server. The transport adds name and version.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct Discovery {
     /// Capabilities of the server.
     pub capabilities: ServerCapabilities,
@@ -198,8 +199,15 @@ pub struct Discovery {
     pub cache: CacheHint,
 }
 
+crate::setters!(Discovery {
+    capabilities: ServerCapabilities,
+    instructions: impl Into<Option<String>>,
+    cache: CacheHint,
+});
+
 /// Input that a call needs from the client.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct InputRequired {
     /// Client requests, each under its key, in order.
     pub requests: Vec<(String, ClientRequest)>,
@@ -207,8 +215,17 @@ pub struct InputRequired {
     pub state: Option<String>,
 }
 
+impl InputRequired {
+    /// Creates the input from client requests, each under its key, and the state that the client returns.
+    #[must_use]
+    pub fn new(requests: Vec<(String, ClientRequest)>, state: Option<String>) -> Self {
+        InputRequired { requests, state }
+    }
+}
+
 /// Page of a list.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Page<T> {
     /// Items, shared by all callers that see the same page.
     pub body: Arc<PageBody<T>>,
@@ -221,6 +238,30 @@ pub struct Page<T> {
 }
 
 impl<T> Page<T> {
+    /// Creates the last page of a list, without a cache hint.
+    #[must_use]
+    pub fn new(body: Arc<PageBody<T>>) -> Self {
+        Page { body, next: None, cache: CacheHint::default(), meta: None }
+    }
+
+    /// Sets the cursor of the next page.
+    #[must_use]
+    pub fn next(self, next: Option<String>) -> Self {
+        Page { next, ..self }
+    }
+
+    /// Sets the cache hint.
+    #[must_use]
+    pub fn cache(self, cache: CacheHint) -> Self {
+        Page { cache, ..self }
+    }
+
+    /// Sets the user-defined `_meta`.
+    #[must_use]
+    pub fn meta(self, meta: Option<Box<LazyJson<Meta>>>) -> Self {
+        Page { meta, ..self }
+    }
+
     /// Returns the items of the page.
     #[must_use]
     pub fn items(&self) -> &[Arc<T>] {

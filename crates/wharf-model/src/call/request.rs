@@ -60,6 +60,7 @@ impl Span {
 
 /// Positions of the parts of a request. Each span covers one complete JSON value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Parts {
     /// `id` of the JSON-RPC request, for observers.
     pub id: Span,
@@ -87,11 +88,20 @@ pub struct Parts {
 
 /// Client info and capabilities, as the client declared them.
 #[derive(Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct ClientInfo {
     /// Name and version of the client, not verified.
     pub info: Option<Implementation>,
     /// Declared capabilities.
     pub capabilities: ClientCapabilities,
+}
+
+impl ClientInfo {
+    /// Creates client info from name and version, and the declared capabilities.
+    #[must_use]
+    pub fn new(info: Option<Implementation>, capabilities: ClientCapabilities) -> Self {
+        ClientInfo { info, capabilities }
+    }
 }
 
 /// Client of a session or request, identified by pointer.

@@ -9,6 +9,7 @@ use crate::{
 
 /// Server of a client, as the client's observers see it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ObservedServer {
     /// Attribute `server.address`: host name, IP address, or path of a Unix socket.
     pub address: Option<String>,
@@ -17,6 +18,12 @@ pub struct ObservedServer {
     /// Transport of the connection.
     pub transport: Option<ObservedTransport>,
 }
+
+crate::setters!(ObservedServer {
+    address: impl Into<Option<String>>,
+    port: impl Into<Option<u16>>,
+    transport: impl Into<Option<ObservedTransport>>,
+});
 
 /// Observers of the client that makes a call, and what they need to know about the server.
 #[derive(Clone, Copy)]

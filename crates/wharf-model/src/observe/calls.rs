@@ -179,6 +179,7 @@ impl<'a> CallStart<'a> {
 
 /// State that an observer keeps for a call, and the way in which it receives the end.
 #[derive(Default)]
+#[non_exhaustive]
 pub enum CallState {
     /// The observer does not receive the end of the call.
     #[default]

@@ -186,7 +186,7 @@ impl fmt::Debug for Observers {
 /// Runs code of an observer. Its panic is logged, and disturbs neither the call nor other observers.
 pub(crate) fn guarded<T: Default>(observe: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(observe)).unwrap_or_else(|payload| {
-        tracing::error!(panic = ?panic_text(&*payload), "an observer panicked");
+        tracing::error!(panic = ?panic_text(&*payload), "caught a panic of an observer");
         drop_payload(payload);
         T::default()
     })

@@ -181,6 +181,7 @@ thread_local! {
 
 /// What the call that this thread polls passes on to the calls that it makes.
 #[derive(Clone, Debug, Default)]
+// Exhaustive: every match decides about a new variant.
 pub enum CurrentTrace {
     /// No observer traces the call.
     #[default]

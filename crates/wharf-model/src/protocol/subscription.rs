@@ -104,12 +104,13 @@ impl Notification {
 /// # mod wharf { pub use wharf_model::*; pub mod model { pub use super::*; } }
 /// use wharf::model::{Notification, SubscriptionFilter};
 ///
-/// let filter = SubscriptionFilter { tools: true, ..SubscriptionFilter::default() };
-/// assert!(filter.wants(&Notification::ToolsChanged));
-/// assert!(!filter.wants(&Notification::PromptsChanged));
+/// let filter = SubscriptionFilter::default().tools(true);
+/// assert!(filter.includes(&Notification::ToolsChanged));
+/// assert!(!filter.includes(&Notification::PromptsChanged));
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
+#[non_exhaustive]
 pub struct SubscriptionFilter {
     /// Changes to the list of tools.
     #[serde(rename = "toolsListChanged", skip_serializing_if = "std::ops::Not::not")]
@@ -128,10 +129,24 @@ pub struct SubscriptionFilter {
     pub tasks: BTreeSet<String>,
 }
 
+crate::setters!(SubscriptionFilter { tools: bool, prompts: bool, resources: bool });
+
 impl SubscriptionFilter {
+    /// Sets the resources whose updates the filter includes.
+    #[must_use]
+    pub fn uris(self, uris: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        SubscriptionFilter { uris: uris.into_iter().map(Into::into).collect(), ..self }
+    }
+
+    /// Sets the tasks whose notifications the filter includes, by their ids.
+    #[must_use]
+    pub fn tasks(self, ids: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        SubscriptionFilter { tasks: ids.into_iter().map(Into::into).collect(), ..self }
+    }
+
     /// Returns whether the filter includes `notification`.
     #[must_use]
-    pub fn wants(&self, notification: &Notification) -> bool {
+    pub fn includes(&self, notification: &Notification) -> bool {
         match notification {
             Notification::ToolsChanged => self.tools,
             Notification::PromptsChanged => self.prompts,

@@ -9,6 +9,7 @@ pub const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
 /// Task request of the caller of a tool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+// Exhaustive: every match decides about a new variant.
 pub enum TaskRequest {
     /// The protocol of the caller has no tasks: it waits for the result.
     #[default]

@@ -205,7 +205,7 @@ fn releasing_the_connection_is_one_event_in_order() {
         outbox.release_connection();
         done()
     });
-    for expected in ["Notify", "LetGo", "Notify", "LetGo", "Done"] {
+    for expected in ["Notify", "ConnectionMayClose", "Notify", "ConnectionMayClose", "Done"] {
         let Poll::Ready(event) = next(&mut call) else { panic!("nothing to tell") };
         assert!(format!("{event:?}").starts_with(expected), "{event:?}");
     }

@@ -111,7 +111,7 @@ fn start(observers: &Observers, method: Method, past: bool, run: CallFn) -> Acti
     let service = ObservedService(observers.clone(), run);
     let request = RequestBuilder::new(method).target("t").build();
     let total = past.then_some(Duration::ZERO);
-    let deadlines = Deadlines { idle: None, total };
+    let deadlines = Deadlines::NONE.total(total);
     ActiveCall::start(&service, request, Arc::new(FixedTimer), deadlines)
 }
 
@@ -197,7 +197,7 @@ fn a_client_reports_its_side_of_the_call() {
 
 fn start_for_client(observers: &Observers, service: &dyn Service, method: Method) -> ActiveCall {
     let request = RequestBuilder::new(method).build();
-    let deadlines = Deadlines { idle: None, total: None };
+    let deadlines = Deadlines::NONE;
     let timer = Arc::new(FixedTimer);
     let server = &ObservedServer::default();
     let protocol_version = None;
@@ -318,7 +318,7 @@ fn a_forwarded_call_is_reported_by_both_sides() {
     let observers = Observers::default().with(Counting(client.clone()));
     let forward = |run: CallFn| {
         let service = ObservedService(Observers::default().with(Counting(server.clone())), run);
-        let outbox = Outbox::new(Arc::new(FixedTimer), Deadlines { idle: None, total: None });
+        let outbox = Outbox::new(Arc::new(FixedTimer), Deadlines::NONE);
         let request = RequestBuilder::new(Method::CallTool).target("t").build();
         let server = &ObservedServer::default();
         let (observers, protocol_version, has_target) = (&observers, None, None);
@@ -344,7 +344,7 @@ fn a_forwarded_call_is_reported_by_both_sides() {
 }
 
 #[test]
-fn faults_of_the_caller_are_told_apart() {
+fn faults_of_the_caller_are_classified() {
     for code in [-32700, -32600, -32601, -32602, -32002] {
         assert!(CallErrorType::Code(code).is_caller_fault(), "{code}");
     }

@@ -2,14 +2,14 @@
 
 use serde_json::{Map, Value};
 
+use crate::problem_report::ProblemKind;
 use crate::validate::{
     compiled::{Contains, NEVER, NameList, NamedList, Properties, SchemaId},
     evaluate::{StepResult, ValueCheck, ValuePart},
     evaluated_marks::EvaluatedMarks,
-    messages::MessageStyle,
+    rule_messages::MessageStyle,
     step_budget::StopReason,
 };
-use crate::value_problems::ProblemKind;
 
 /// Properties of a schema that were found in a value.
 #[derive(Default)]
@@ -28,7 +28,7 @@ enum PropertyOutcome {
     Fits(bool),
 }
 
-impl<const TELLS: bool> ValueCheck<'_, TELLS> {
+impl<const REPORTS: bool> ValueCheck<'_, REPORTS> {
     #[inline(never)]
     pub(super) fn properties(
         &mut self,
@@ -37,7 +37,7 @@ impl<const TELLS: bool> ValueCheck<'_, TELLS> {
         mut marks: Option<&mut EvaluatedMarks>,
     ) -> StepResult {
         let Value::Object(map) = part.value else { return Ok(true) };
-        if !TELLS && marks.is_none() && all.patterns.is_empty() {
+        if !REPORTS && marks.is_none() && all.patterns.is_empty() {
             return self.plain_properties(all, map, part);
         }
         let (mut fits, mut unexpected) = (true, Vec::new());
@@ -47,19 +47,19 @@ impl<const TELLS: bool> ValueCheck<'_, TELLS> {
             let path = part.path.key(name);
             match self.property(all, name, ValuePart { value, path: &path, ..part }, &mut found)? {
                 PropertyOutcome::NotCovered => continue,
-                PropertyOutcome::Unexpected if self.tells() => unexpected.push(name.as_str()),
+                PropertyOutcome::Unexpected if self.reports() => unexpected.push(name.as_str()),
                 PropertyOutcome::Unexpected => return Ok(false),
                 PropertyOutcome::Fits(here) => fits &= here,
             }
             if let Some(marks) = marks.as_deref_mut() {
                 marks.set(at);
             }
-            if !fits && !self.tells() {
+            if !fits && !self.reports() {
                 return Ok(false);
             }
         }
         // Where problems are collected, `required` reports the missing ones.
-        if !TELLS {
+        if !REPORTS {
             return Ok(fits && found.required == all.named.required);
         }
         self.unexpected("Additional properties", &unexpected, part).map(|none| none && fits)
@@ -130,7 +130,7 @@ impl<const TELLS: bool> ValueCheck<'_, TELLS> {
                 continue;
             }
             fits = self.report(ProblemKind::Other, part, || MessageStyle::missing(name))?;
-            if !self.tells() {
+            if !self.reports() {
                 return Ok(false);
             }
         }
@@ -172,7 +172,7 @@ impl<const TELLS: bool> ValueCheck<'_, TELLS> {
             let value = Value::from(name.as_str());
             let named = ValuePart { value: &value, ..part };
             fits &= self.without_memo(|check| check.node(id, named, None))?;
-            if !fits && !self.tells() {
+            if !fits && !self.reports() {
                 return Ok(false);
             }
         }
@@ -215,7 +215,7 @@ impl<const TELLS: bool> ValueCheck<'_, TELLS> {
             let path = part.path.key(name);
             let child = ValuePart { value, path: &path, ..part };
             if !self.without_problems(|check| check.node(id, child, None))? {
-                if !self.tells() {
+                if !self.reports() {
                     return Ok(false);
                 }
                 unexpected.push(name.as_str());
@@ -233,11 +233,11 @@ impl<const TELLS: bool> ValueCheck<'_, TELLS> {
         mut marks: Option<&mut EvaluatedMarks>,
     ) -> StepResult {
         let Value::Array(items) = part.value else { return Ok(true) };
-        if rest == Some(NEVER) && items.len() > prefix.len() && !self.tells() {
+        if rest == Some(NEVER) && items.len() > prefix.len() && !self.reports() {
             return Ok(false);
         }
         let more = rest.filter(|rest| *rest != NEVER);
-        if !TELLS && marks.is_none() && prefix.is_empty() {
+        if !REPORTS && marks.is_none() && prefix.is_empty() {
             let Some(id) = more else { return Ok(true) };
             for value in items {
                 if !self.node(id, ValuePart { value, ..part }, None)? {
@@ -254,7 +254,7 @@ impl<const TELLS: bool> ValueCheck<'_, TELLS> {
             if let Some(marks) = marks.as_deref_mut() {
                 marks.set(at);
             }
-            if !fits && !self.tells() {
+            if !fits && !self.reports() {
                 return Ok(false);
             }
         }
@@ -313,7 +313,7 @@ impl<const TELLS: bool> ValueCheck<'_, TELLS> {
             let path = part.path.index(at);
             let child = ValuePart { value, path: &path, ..part };
             if !self.without_problems(|check| check.node(id, child, None))? {
-                if !self.tells() {
+                if !self.reports() {
                     return Ok(false);
                 }
                 unexpected.push(value);

@@ -1,14 +1,14 @@
 //! Applicator keywords that apply several schemas to the same value.
 
+use crate::problem_report::{ProblemKind, ValueProblem};
 use crate::validate::{
     compiled::SchemaId,
     evaluate::{MESSAGE_STEPS, StepResult, ValueCheck, ValuePart, add_problem},
     evaluated_marks::EvaluatedMarks,
     step_budget::StopReason,
 };
-use crate::value_problems::{ProblemKind, ValueProblem};
 
-impl<const TELLS: bool> ValueCheck<'_, TELLS> {
+impl<const REPORTS: bool> ValueCheck<'_, REPORTS> {
     #[inline(never)]
     pub(super) fn all_of(
         &mut self,
@@ -19,7 +19,7 @@ impl<const TELLS: bool> ValueCheck<'_, TELLS> {
         let mut fits = true;
         for id in ids {
             fits &= self.node(*id, part, marks.as_deref_mut())?;
-            if !fits && !self.tells() {
+            if !fits && !self.reports() {
                 return Ok(false);
             }
         }
@@ -86,7 +86,8 @@ impl<const TELLS: bool> ValueCheck<'_, TELLS> {
             fitting += usize::from(self.try_node(*id, part, marks.as_deref_mut())?);
             if fitting > 1 {
                 let messages = self.messages;
-                return self.report(ProblemKind::Other, part, || messages.several(part.value));
+                return self
+                    .report(ProblemKind::Other, part, || messages.more_than_one(part.value));
             }
         }
         if fitting == 1 { Ok(true) } else { self.report_no_match(ids, "oneOf", part) }
@@ -111,7 +112,7 @@ impl<const TELLS: bool> ValueCheck<'_, TELLS> {
         keyword: &str,
         part: ValuePart<'_>,
     ) -> StepResult {
-        if !self.tells() {
+        if !self.reports() {
             return Ok(false);
         }
         self.budget.spend(MESSAGE_STEPS)?;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
-use crate::value_problems;
+use crate::problem_report;
 
 use super::{
     Schema,
@@ -228,7 +228,7 @@ impl<'d> SchemaReader<'_, 'd> {
         let resource = self.compiler.document.resource_of(schema, self.resource);
         self.compiler.node(
             SchemaLocation { schema, resource },
-            value_problems::shorten(format!("{}/{under}", self.pointer)),
+            problem_report::shorten(format!("{}/{under}", self.pointer)),
         )
     }
 

@@ -5,14 +5,14 @@ use std::collections::HashMap;
 use foldhash::fast::RandomState;
 use serde_json::Value;
 
+use crate::problem_report::{MAX_PROBLEMS, ProblemKind, ValuePath, ValueProblem};
 use crate::validate::{
     Schema, assertions,
     compiled::{Rule, SchemaId, SchemaNode, TypeSet},
     evaluated_marks::EvaluatedMarks,
-    messages::MessageStyle,
+    rule_messages::MessageStyle,
     step_budget::{StepBudget, StopReason},
 };
-use crate::value_problems::{MAX_PROBLEMS, ProblemKind, ValuePath, ValueProblem};
 
 /// Maximum recursion depth of schemas and values, because the stack is limited.
 const MAX_DEPTH: usize = 640;
@@ -43,9 +43,9 @@ pub(super) struct DynamicScope<'a> {
     outer: Option<&'a DynamicScope<'a>>,
 }
 
-/// State of one evaluation. `TELLS`: true if problems may be collected; a check that only answers
+/// State of one evaluation. `REPORTS`: true if problems may be collected; a check that only answers
 /// whether a value matches is compiled without all that.
-pub(super) struct ValueCheck<'s, const TELLS: bool> {
+pub(super) struct ValueCheck<'s, const REPORTS: bool> {
     pub(super) schema: &'s Schema,
     pub(super) budget: StepBudget,
     /// Problems found; `None` if they are not collected.
@@ -68,18 +68,18 @@ impl<'s> ValueCheck<'s, true> {
     }
 }
 
-impl<'s, const TELLS: bool> ValueCheck<'s, TELLS> {
+impl<'s, const REPORTS: bool> ValueCheck<'s, REPORTS> {
     fn new(schema: &'s Schema, steps: usize, messages: MessageStyle) -> Self {
         // With dynamic references, a result depends on the dynamic scope as well as on the part.
         let memo = schema.anchors.is_empty().then(HashMap::default);
-        let problems = TELLS.then(Vec::new);
+        let problems = REPORTS.then(Vec::new);
         ValueCheck { schema, budget: StepBudget::new(steps), problems, messages, memo, depth: 0 }
     }
 
     /// True if problems are collected now.
     #[inline]
-    pub(super) fn tells(&self) -> bool {
-        TELLS && self.problems.is_some()
+    pub(super) fn reports(&self) -> bool {
+        REPORTS && self.problems.is_some()
     }
 
     pub(super) fn run(&mut self, value: &Value) -> StepResult {
@@ -107,7 +107,7 @@ impl<'s, const TELLS: bool> ValueCheck<'s, TELLS> {
     ) -> StepResult {
         let mut node = &self.schema.nodes[id];
         self.budget.spend(1)?;
-        if !TELLS
+        if !REPORTS
             && let Some(target) = node.alias
             && self.budget.spent() <= MEMO_AFTER_STEPS
         {
@@ -118,17 +118,17 @@ impl<'s, const TELLS: bool> ValueCheck<'s, TELLS> {
         if !is_of_type {
             self.report_type(node.types, part)?;
         }
-        if node.rules.is_empty() || !(is_of_type || self.tells()) {
+        if node.rules.is_empty() || !(is_of_type || self.reports()) {
             return Ok(is_of_type);
         }
-        if !TELLS
+        if !REPORTS
             && marks.is_none()
             && let Some(types) = node.sufficient
             && types.allow(part.value)
         {
             return Ok(true);
         }
-        if !TELLS && node.is_flat {
+        if !REPORTS && node.is_flat {
             return self.flat_rules(node, part.value);
         }
         self.all_rules(node, part, marks, is_of_type)
@@ -210,7 +210,7 @@ impl<'s, const TELLS: bool> ValueCheck<'s, TELLS> {
         mut fits: bool,
     ) -> StepResult {
         for rule in rules {
-            if !TELLS {
+            if !REPORTS {
                 if !self.rule(rule, part, marks.as_deref_mut())? {
                     return Ok(false);
                 }
@@ -222,7 +222,7 @@ impl<'s, const TELLS: bool> ValueCheck<'s, TELLS> {
                 Rule::UnevaluatedItems(_) | Rule::UnevaluatedProperties(_) if !fits => false,
                 rule => self.rule(rule, part, marks.as_deref_mut())?,
             };
-            if !fits && !self.tells() {
+            if !fits && !self.reports() {
                 return Ok(false);
             }
         }
@@ -238,7 +238,7 @@ impl<'s, const TELLS: bool> ValueCheck<'s, TELLS> {
     ) -> StepResult {
         match rule {
             // The rule of the properties counts them.
-            Rule::Required(required) if !TELLS && required.is_counted => Ok(true),
+            Rule::Required(required) if !REPORTS && required.is_counted => Ok(true),
             Rule::Required(required) => self.required(&required.names, part),
             Rule::DependentRequired(all) => self.dependent_required(all, part),
             Rule::Properties(all) => self.properties(all, part, marks),
@@ -311,7 +311,7 @@ impl<'s, const TELLS: bool> ValueCheck<'s, TELLS> {
         marks: Option<&mut EvaluatedMarks>,
     ) -> StepResult {
         let is_worth_it =
-            self.budget.spent() > MEMO_AFTER_STEPS && !self.tells() && marks.is_none();
+            self.budget.spent() > MEMO_AFTER_STEPS && !self.reports() && marks.is_none();
         if !is_worth_it {
             return self.node(id, part, marks);
         }
@@ -333,7 +333,7 @@ impl<'s, const TELLS: bool> ValueCheck<'s, TELLS> {
         &mut self,
         look: impl FnOnce(&mut Self) -> StepResult,
     ) -> StepResult {
-        if !TELLS {
+        if !REPORTS {
             return look(self);
         }
         let problems = self.problems.take();
@@ -376,7 +376,7 @@ impl<'s, const TELLS: bool> ValueCheck<'s, TELLS> {
         part: ValuePart<'_>,
         text: impl FnOnce() -> String,
     ) -> StepResult {
-        let Some(problems) = self.problems.as_mut().filter(|_| TELLS) else { return Ok(false) };
+        let Some(problems) = self.problems.as_mut().filter(|_| REPORTS) else { return Ok(false) };
         self.budget.spend(MESSAGE_STEPS)?;
         let problem = ValueProblem { kind, path: part.path.dotted(), text: text() };
         self.budget.spend_on_text(&problem.path)?;

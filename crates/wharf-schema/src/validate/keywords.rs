@@ -19,7 +19,7 @@ use crate::validate::{
         ANY, BoundKeyword, Contains, CountKeyword, NameList, NamedList, NamedProperties,
         Properties, RequiredNames, Rule, SchemaId, TypeSet,
     },
-    messages::as_json,
+    rule_messages::as_json,
 };
 
 /// Compiles a keyword together with the keywords that belong to it.

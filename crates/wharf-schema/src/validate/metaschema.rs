@@ -260,7 +260,7 @@ impl MetaschemaBuilder {
         json!({
             count: {"type": "integer", "minimum": 0},
             format!("{count}Default0"): {"allOf": [self.named(count)]},
-            "schemaArray": {"type": "array", "minItems": 1, "items": self.itself()},
+            "schemaArray": {"type": "array", "minItems": 1, "items": self.self_reference()},
             "stringArray": names,
             "simpleTypes": {"enum": types},
             "uriString": {"type": "string", "format": "uri"},
@@ -277,7 +277,7 @@ impl MetaschemaBuilder {
         json!({"$ref": format!("#/{}/{name}", self.definitions())})
     }
 
-    fn itself(&self) -> Value {
+    fn self_reference(&self) -> Value {
         match self.0 {
             Y2020 => json!({"$dynamicRef": "#meta"}),
             Y2019 => json!({"$recursiveRef": "#"}),
@@ -300,21 +300,21 @@ impl MetaschemaBuilder {
             ValueShape::Positive => json!({"type": "number", "exclusiveMinimum": 0}),
             ValueShape::Count => self.named(self.count()),
             ValueShape::Rest if self.0 == Four => {
-                json!({"anyOf": [{"type": "boolean"}, self.itself()]})
+                json!({"anyOf": [{"type": "boolean"}, self.self_reference()]})
             }
-            ValueShape::Schema | ValueShape::Rest => self.itself(),
+            ValueShape::Schema | ValueShape::Rest => self.self_reference(),
             ValueShape::Schemas => self.named("schemaArray"),
             ValueShape::SchemaOrSchemas => {
-                json!({"anyOf": [self.itself(), self.named("schemaArray")]})
+                json!({"anyOf": [self.self_reference(), self.named("schemaArray")]})
             }
-            ValueShape::NamedSchemas => object(self.itself()),
+            ValueShape::NamedSchemas => object(self.self_reference()),
             ValueShape::PatternSchemas => {
-                let mut found = object(self.itself());
+                let mut found = object(self.self_reference());
                 found["propertyNames"] = json!({"format": "regex"});
                 found
             }
             ValueShape::Dependencies => {
-                object(json!({"anyOf": [self.itself(), self.named("stringArray")]}))
+                object(json!({"anyOf": [self.self_reference(), self.named("stringArray")]}))
             }
             ValueShape::Names => self.named("stringArray"),
             ValueShape::NamedNames => object(self.named("stringArray")),

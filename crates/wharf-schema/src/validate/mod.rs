@@ -21,11 +21,11 @@ mod evaluate;
 mod evaluated_marks;
 mod format;
 mod keywords;
-mod messages;
 pub(crate) mod metaschema;
 mod number;
 mod pattern;
 pub(crate) mod reference;
+mod rule_messages;
 mod step_budget;
 pub(crate) mod uri;
 
@@ -39,7 +39,7 @@ use crate::validate::step_budget::StopReason;
 
 pub use crate::validate::step_budget::{MAX_REPORT_STEPS, MAX_STEPS};
 
-use crate::value_problems::{Problems, shorten};
+use crate::problem_report::{Problems, shorten};
 
 /// Result of validating a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,7 +58,9 @@ pub struct StepLimitExceeded;
 
 impl fmt::Display for StepLimitExceeded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("checking it would take too long")
+        f.write_str(
+            "validation exceeds the limit of steps: simplify the schema, or send a smaller value",
+        )
     }
 }
 

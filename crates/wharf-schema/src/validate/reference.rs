@@ -11,7 +11,7 @@ use super::{
     document::{SchemaDocument, SchemaLocation},
     metaschema, uri,
 };
-use crate::value_problems::shorten;
+use crate::problem_report::shorten;
 
 /// Target of a reference.
 pub(super) struct ReferenceTarget {

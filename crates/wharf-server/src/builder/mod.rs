@@ -132,7 +132,7 @@ impl From<CustomMethod> for Part {
 /// function.
 struct StoreKey {
     keys: Arc<dyn StateCipher>,
-    seal: fn(Stores, Arc<dyn StateCipher>) -> Stores,
+    wrap: fn(Stores, Arc<dyn StateCipher>) -> Stores,
 }
 
 /// Builds a [`Router`].
@@ -149,7 +149,7 @@ pub struct RouterBuilder {
     layers: Vec<Box<dyn Middleware>>,
     masks_errors: bool,
     observers: Observers,
-    seal: Option<Arc<dyn StateCipher>>,
+    state_cipher: Option<Arc<dyn StateCipher>>,
     nonces: Option<Arc<dyn NonceStore>>,
     cache: CacheHint,
     upstream: Option<Arc<dyn Service>>,
@@ -179,7 +179,7 @@ impl RouterBuilder {
             layers: Vec::new(),
             masks_errors: false,
             observers: Observers::default(),
-            seal: None,
+            state_cipher: None,
             nonces: None,
             cache: CacheHint::public(0),
             upstream: None,
@@ -352,8 +352,8 @@ impl RouterBuilder {
     /// Sets the cipher for state that travels through clients. The default are the keys in
     /// `WHARF_STATE_KEY` or in the file `WHARF_STATE_KEY_FILE`, or else a random key of this
     /// process.
-    pub fn seal(mut self, cipher: impl StateCipher) -> Self {
-        self.seal = Some(Arc::new(cipher));
+    pub fn state_cipher(mut self, cipher: impl StateCipher) -> Self {
+        self.state_cipher = Some(Arc::new(cipher));
         self
     }
 
@@ -380,7 +380,7 @@ impl RouterBuilder {
     /// Encrypts everything that is written into the [store](RouterBuilder::store). Every process
     /// that shares the store needs the same keys, and so does this one after a restart.
     pub fn store_key(mut self, cipher: impl StateCipher) -> Self {
-        self.store_key = Some(StoreKey { keys: Arc::new(cipher), seal: wharf_store::sealed });
+        self.store_key = Some(StoreKey { keys: Arc::new(cipher), wrap: wharf_store::encrypted });
         self
     }
 
@@ -409,10 +409,10 @@ impl RouterBuilder {
         }
         let methods = self.methods();
         let (lists, next) = self.lists();
-        let seal = self.take_cipher();
+        let state_cipher = self.take_cipher();
         // Before the stores, which report to the observers.
         self.observers = mem::take(&mut self.observers).with(Tracing);
-        let stores = self.take_stores(&*seal);
+        let stores = self.take_stores(&*state_cipher);
         self.problems.or(())?;
         let mut layers = self.layers;
         if let Some(rates) = self.limits.rates {
@@ -440,7 +440,7 @@ impl RouterBuilder {
             tasks.enable(task_runtime);
         }
         let server = Arc::new(ServerState {
-            seal,
+            state_cipher,
             nonces: nonces.unwrap_or_else(|| Arc::new(MemoryNonces::default())),
             states: self.states,
             access: self.access,
@@ -508,7 +508,7 @@ impl RouterBuilder {
     /// Takes the configured cipher, or reads the keys that the environment names.
     fn take_cipher(&mut self) -> Arc<dyn StateCipher> {
         let problems = &mut self.problems;
-        self.seal.take().unwrap_or_else(|| {
+        self.state_cipher.take().unwrap_or_else(|| {
             let keys = KeyRing::from_env_or_file().unwrap_or_else(|error| {
                 problems.add("state key", error.to_string());
                 KeyRing::random()
@@ -518,19 +518,19 @@ impl RouterBuilder {
     }
 
     /// Takes the stores, encrypted if there is a key for them.
-    fn take_stores(&mut self, seal: &dyn StateCipher) -> Option<Stores> {
+    fn take_stores(&mut self, state_cipher: &dyn StateCipher) -> Option<Stores> {
         let (stores, key) = (self.stores.take()?, self.store_key.take());
         check_store_key(&stores, key.as_ref(), &mut self.problems);
-        if stores.sharing == Sharing::Cluster && !seal.is_shared() {
+        if stores.sharing == Sharing::Cluster && !state_cipher.is_shared() {
             self.problems.add(
                 "state key",
                 "its store is shared by several processes, and each would create a key of its \
                  own: set `WHARF_STATE_KEY` to the same key everywhere (`openssl rand -base64 \
-                 32` creates one), or set the keys with `.seal(…)`",
+                 32` creates one), or set the keys with `.state_cipher(…)`",
             );
         }
         let stores = match key {
-            Some(StoreKey { keys, seal }) => seal(stores, keys),
+            Some(StoreKey { keys, wrap }) => wrap(stores, keys),
             None => stores,
         };
         Some((self.observe_stores)(stores, self.observers.clone()))

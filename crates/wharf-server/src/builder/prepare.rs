@@ -478,7 +478,7 @@ fn into_template(info: ResourceInfo) -> TemplateInfo {
 
 /// Deadlines of a call with its own timeout: it may be idle for as long as it may run.
 fn fixed_deadlines(timeout: Duration) -> Deadlines {
-    Deadlines { idle: Some(timeout), total: Some(timeout) }
+    Deadlines::NONE.idle(Some(timeout)).total(Some(timeout))
 }
 
 fn is_tool_name(name: &str) -> bool {

@@ -13,7 +13,7 @@ use wharf_model::{
     ClientCapability, ClientRequest, ElicitAction, ElicitForm, ElicitResult, ElicitUrl, Error,
     ErrorKind, InputMode, Root, SamplingRequest, SamplingResult,
 };
-use wharf_schema::value_problems;
+use wharf_schema::problem_report;
 
 use crate::{
     context::{Ctx, elicitation_form},
@@ -92,7 +92,7 @@ impl From<ClientRequestError> for Error {
             ClientRequestError::NotHere => ErrorKind::InternalError,
             ClientRequestError::Suspended => ErrorKind::RequestCancelled,
         };
-        Error::new(kind).with_message(value_problems::shorten(error.to_string()))
+        Error::new(kind).with_message(problem_report::shorten(error.to_string()))
     }
 }
 

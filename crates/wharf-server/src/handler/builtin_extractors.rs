@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use wharf_model::{CompletionRequest, Error, ErrorKind, Principal};
-use wharf_schema::value_problems;
+use wharf_schema::problem_report;
 
 use crate::{
     context::Ctx,
@@ -68,7 +68,7 @@ impl<T: DeserializeOwned + JsonSchema> Extract for Args<T> {
         };
         // The message may quote the caller's input, which may be long.
         let invalid =
-            |text| Error::new(call.input.invalid()).with_message(value_problems::shorten(text));
+            |text| Error::new(call.input.invalid()).with_message(problem_report::shorten(text));
         read.map(Args).map_err(invalid)
     }
 }

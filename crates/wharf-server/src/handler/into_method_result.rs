@@ -34,7 +34,7 @@ impl<T: Serialize> IntoMethodResult for Json<T> {
         if json.get().starts_with('{') {
             return Ok(json);
         }
-        tracing::error!("the value that a custom method returned is not an object");
+        tracing::error!("rejected the result of a custom method: it is not an object");
         Err(Error::new(ErrorKind::InternalError))
     }
 }

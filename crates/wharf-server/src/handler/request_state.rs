@@ -97,8 +97,8 @@ impl Ctx {
         // A state of this server is within the limit, so a longer one is rejected without
         // decryption.
         let plausible = (state.len() <= self.server().limits.state).then_some(state);
-        let opened =
-            plausible.and_then(|state| self.server().seal.open(&self.binding(request), state));
+        let opened = plausible
+            .and_then(|state| self.server().state_cipher.open(&self.binding(request), state));
         let sealed = opened.and_then(|plain| serde_json::from_slice::<SealedState>(&plain).ok());
         // Both official SDKs return the same error for every invalid state; the reason is logged
         // only.
@@ -133,12 +133,12 @@ impl Ctx {
         let questions_asked = fingerprints.collect();
         let sealed = SealedState { expires, chain, questions: questions_asked, answers, steps };
         let plain = serde_json::to_vec(&sealed)?;
-        let state = self.server().seal.seal(&self.binding(request), &plain);
+        let state = self.server().state_cipher.seal(&self.binding(request), &plain);
         if state.len() > limits.state {
             return Err(too_large(state.len(), limits.state));
         }
         let requests = questions.into_iter().map(|question| (question.key, question.ask));
-        let required = InputRequired { requests: requests.collect(), state: Some(state) };
+        let required = InputRequired::new(requests.collect(), Some(state));
         Ok(Outcome::InputRequired(Box::new(required)))
     }
 

@@ -1,5 +1,5 @@
-//! Validation of a call's arguments against their schema, and the error for invalid ones. Which errors a client gets as
-//! tool results with `isError`: `wharf-wire/src/server/tool_result_or_error.rs`.
+//! Validation of a call's arguments against their schema, and the error for invalid ones.
+//! `wharf-wire/src/server/tool_result_or_error.rs` selects the errors that become tool results with `isError`.
 
 use wharf_model::{Error, ErrorKind};
 

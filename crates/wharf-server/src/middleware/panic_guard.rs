@@ -33,7 +33,7 @@ impl Middleware for PanicGuard {
                         method = &*method,
                         name,
                         error = panic.text(),
-                        "handler panicked"
+                        "caught a panic of a handler"
                     );
                     panic.into_outcome()
                 })

@@ -36,8 +36,8 @@ impl RateLimit {
         self
     }
 
-    /// Takes a token from each bucket that counts the request. A result that must be awaited takes
-    /// nothing before that.
+    /// Takes a token from each bucket that counts the request. A decision that is a future takes
+    /// its token only when it is awaited.
     fn take(&self, request: &Request) -> [RateDecision; 2] {
         let none = || RateDecision::Now(Ok(()));
         // A resumed subscription belongs to its session; it is not a message that could be

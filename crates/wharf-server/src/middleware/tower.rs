@@ -52,7 +52,7 @@ where
                 Ok(outcome) => outcome,
                 Err(error) => {
                     let error: BoxError = error.into();
-                    tracing::error!(%error, "tower layer failed");
+                    tracing::error!(%error, "ended a call: its tower layer failed");
                     Error::new(ErrorKind::InternalError).into()
                 }
             }

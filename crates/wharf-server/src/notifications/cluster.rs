@@ -288,7 +288,7 @@ struct ChangeSubscriber {
 }
 
 impl BusSubscriber for ChangeSubscriber {
-    fn hear(&self, _: &str, message: &[u8]) {
+    fn receive(&self, _: &str, message: &[u8]) {
         let Some(server) = self.server.upgrade() else { return };
         let changes: ChangeMessage = serde_json::from_slice(message).unwrap_or_default();
         if changes.from != self.node {

@@ -163,7 +163,7 @@ impl SubscriptionTable {
         let all_subscribers = subscribers.all_subscribers();
         drop(subscribers);
         for subscriber in all_subscribers {
-            if subscriber.filter.read(|filter| filter.wants(notification))
+            if subscriber.filter.read(|filter| filter.includes(notification))
                 && is_allowed(subscriber.filter.listener().as_deref())
             {
                 subscriber.add(notification, self.subscriptions);
@@ -339,7 +339,7 @@ impl ActiveSubscription {
         // A session may have edited its filter since.
         let wanted = next.filter(|notification| {
             matches!(notification, Notification::ElicitationComplete { .. })
-                || self.subscriber.filter.read(|filter| filter.wants(notification))
+                || self.subscriber.filter.read(|filter| filter.includes(notification))
         });
         wanted.into_iter().for_each(|notification| outbox.notify(notification));
         Poll::Ready(more)

@@ -24,7 +24,10 @@ pub(crate) struct ServerDescription {
 impl ServerDescription {
     pub(crate) fn catalog(&self, lists: CatalogLists, cache: CacheHint) -> CatalogSnapshot {
         let capabilities = self.capabilities(&lists);
-        let discovery = Discovery { capabilities, instructions: self.instructions.clone(), cache };
+        let discovery = Discovery::default()
+            .capabilities(capabilities)
+            .instructions(self.instructions.clone())
+            .cache(cache);
         CatalogSnapshot { lists, discovery }
     }
 

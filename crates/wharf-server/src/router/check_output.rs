@@ -27,7 +27,7 @@ pub(crate) fn check_output(
         };
         let Some(problem) = problem else { return outcome };
         let (tool, problem) = (&tool.info.name, printable(&problem));
-        tracing::error!(tool, problem, "result does not match its output schema");
+        tracing::error!(tool, problem, "rejected a result that does not match its output schema");
         Error::new(ErrorKind::OutputSchemaMismatch).into()
     })
 }

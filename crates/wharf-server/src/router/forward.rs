@@ -20,11 +20,11 @@ pub(super) fn forward_upstream(
         }
         Method::Discover => upstream.call(request, outbox),
         Method::Listen => {
-            outbox.set_deadlines(Deadlines { idle: None, total: None });
+            outbox.set_deadlines(Deadlines::NONE);
             forward_subscription(server, upstream, request, outbox)
         }
         Method::TaskResult => {
-            outbox.set_deadlines(Deadlines { idle: None, total: None });
+            outbox.set_deadlines(Deadlines::NONE);
             upstream.call(request, outbox)
         }
         _ => with_permit(server, request, outbox, move |_, request, outbox| {

@@ -77,7 +77,7 @@ pub(crate) fn admit(
         let options = SubscriptionOptions { permit, extensions };
         server.subscription_table.listen(filter, request, options, may_subscribe)
     };
-    outbox.set_deadlines(Deadlines { idle: None, total: None });
+    outbox.set_deadlines(Deadlines::NONE);
     outbox.notify(Notification::Acknowledged(agreed));
     Ok(subscription)
 }

@@ -129,8 +129,8 @@ impl Router {
 
     /// Returns the cipher for data that leaves the server.
     #[must_use]
-    pub fn seal(&self) -> &Arc<dyn StateCipher> {
-        &self.server.seal
+    pub fn state_cipher(&self) -> &Arc<dyn StateCipher> {
+        &self.server.state_cipher
     }
 
     /// Starts the task scheduler, which resumes tasks that another process left in the store. Call

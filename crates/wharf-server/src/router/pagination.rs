@@ -44,8 +44,8 @@ pub(crate) fn list<I: ListedItem>(
         take_page(rest.filter(|entry| server.is_visible(request, entry)), size)
     });
     let ListPage { body, last } = page;
-    let next = last.map(|order| server.seal.seal(&context, &order.to_be_bytes()));
-    I::reply(Page { body, next, cache: cache_hint(server, list), meta: None }).into()
+    let next = last.map(|order| server.state_cipher.seal(&context, &order.to_be_bytes()));
+    I::reply(Page::new(body).next(next).cache(cache_hint(server, list))).into()
 }
 
 /// Returns the cache hint: `public` only if all callers see the same list, otherwise `private`.
@@ -91,6 +91,6 @@ fn cursor_context<I: ListedItem>(
 }
 
 fn decode_cursor(server: &ServerState, context: &[u8], cursor: &str) -> Option<u64> {
-    let plain = server.seal.open(context, cursor)?;
+    let plain = server.state_cipher.open(context, cursor)?;
     Some(u64::from_be_bytes(plain.try_into().ok()?))
 }

@@ -30,7 +30,7 @@ pub(crate) type StateMap = HashMap<TypeId, Box<dyn Any + Send + Sync>, RandomSta
 
 pub(crate) struct ServerState {
     pub(crate) limits: CallLimits,
-    pub(crate) seal: Arc<dyn StateCipher>,
+    pub(crate) state_cipher: Arc<dyn StateCipher>,
     pub(crate) nonces: Arc<dyn NonceStore>,
     pub(crate) states: StateMap,
     pub(crate) access: Option<Box<dyn Access>>,

@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 use wharf_schema::{
+    problem_report,
     schema_problems::subschemas,
     validate::{MAX_REPORT_STEPS, Schema},
-    value_problems,
 };
 
 use crate::schema::properties;
@@ -59,7 +59,7 @@ pub(crate) fn describe(root: &Value, schema: &Value) -> String {
         };
         for word in new {
             if !words.contains(&word) {
-                words.push(value_problems::shorten(word));
+                words.push(problem_report::shorten(word));
             }
         }
     }

@@ -7,8 +7,8 @@ use std::{
 
 use serde_json::{Map, Value};
 use wharf_schema::{
+    problem_report::shorten,
     validate::{MAX_REPORT_STEPS, Schema, Validity},
-    value_problems::shorten,
 };
 
 use crate::{

@@ -212,7 +212,8 @@ async fn list(server: &ServerState, request: &Request) -> Result<Outcome, Error>
     let after = match request.json(request.parts().cursor) {
         None | Some("null") => None,
         Some(_) => {
-            let opened = request.cursor().and_then(|cursor| server.seal.open(&context, &cursor));
+            let opened =
+                request.cursor().and_then(|cursor| server.state_cipher.open(&context, &cursor));
             let id = opened.and_then(|plain| String::from_utf8(plain).ok());
             Some(id.ok_or_else(|| Error::new(ErrorKind::InvalidCursor))?)
         }
@@ -233,7 +234,7 @@ async fn list(server: &ServerState, request: &Request) -> Result<Outcome, Error>
     let more = records.len() > size;
     records.truncate(size);
     let last = records.last().filter(|_| more);
-    let next = last.map(|record| server.seal.seal(&context, record.id.as_bytes()));
+    let next = last.map(|record| server.state_cipher.seal(&context, record.id.as_bytes()));
     let seen = records.iter().filter(|record| may_see(server, request, record).is_ok());
     let tasks = seen.map(|record| task_view::task(server, record)).collect();
     Ok(Reply::TaskList { tasks, next }.into())
@@ -249,7 +250,7 @@ async fn result(
     else {
         return Err(Error::overloaded(Duration::from_secs(1)));
     };
-    outbox.set_deadlines(Deadlines { idle: None, total: None });
+    outbox.set_deadlines(Deadlines::NONE);
     server.tasks.scheduler().start(server, outbox.timer());
     let watch = server.tasks.scheduler().watch(&request.target());
     let mut pending = PendingInputRequests::default();

@@ -51,7 +51,7 @@ pub struct TaskOptions {
     /// Maximum bytes of a result. A larger result is an error of the tool.
     pub result: usize,
     /// Maximum number of client requests of one task.
-    pub questions: usize,
+    pub client_requests: usize,
     /// Maximum bytes of one client request, of one response, and of the result of one step.
     pub item: usize,
     /// Maximum number of stored steps of one task.
@@ -82,7 +82,7 @@ impl Default for TaskOptions {
             running: 256,
             waiting: 1024,
             result: 4 * 1024 * 1024,
-            questions: 256,
+            client_requests: 256,
             item: 256 * 1024,
             steps: 1000,
             lease: Duration::from_secs(30),
@@ -105,7 +105,7 @@ setters!(TaskOptions {
     running: usize,
     waiting: usize,
     result: usize,
-    questions: usize,
+    client_requests: usize,
     item: usize,
     steps: usize,
     lease: Duration,
@@ -116,7 +116,8 @@ setters!(TaskOptions {
 });
 
 impl TaskOptions {
-    /// Backoff before the next attempt. After the first attempt the expired lease was delay enough.
+    /// Backoff before the next attempt. The second attempt has none, because the task has already waited for its lease
+    /// to expire.
     pub(crate) fn retry_delay(&self, attempts: u32, jitter: f64) -> Duration {
         let Some(doublings) = attempts.checked_sub(2) else { return Duration::ZERO };
         let full = self.backoff.saturating_mul(2_u32.saturating_pow(doublings));

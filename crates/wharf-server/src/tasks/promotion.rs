@@ -50,7 +50,7 @@ pub(crate) fn promotable(
     let call = ToolCall { server, tool };
     let (exchange, inner) = call.start(request, timer.clone(), outbox.deadlines());
     // The deadlines of the inner call apply.
-    outbox.set_deadlines(Deadlines { idle: None, total: None });
+    outbox.set_deadlines(Deadlines::NONE);
     let promotable = PromotableCall {
         server: server.clone(),
         tool: tool.clone(),
@@ -155,7 +155,7 @@ impl PromotableCall {
             }
             Event::ClientRequest(id, ask) => self.forwarded.push((id, self.outbox.ask(ask))),
             Event::Withdraw(id) => self.forwarded.retain(|(asked, _)| *asked != id),
-            Event::LetGo => self.outbox.release_connection(),
+            Event::ConnectionMayClose => self.outbox.release_connection(),
             Event::Done(_) => {}
         }
     }

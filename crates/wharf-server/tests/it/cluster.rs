@@ -39,7 +39,7 @@ impl Bus for TestBus {
             subscribers
                 .iter()
                 .filter_map(Weak::upgrade)
-                .for_each(|subscriber| subscriber.hear(&topic, &message));
+                .for_each(|subscriber| subscriber.receive(&topic, &message));
             Ok(())
         })
     }
@@ -80,13 +80,7 @@ fn cluster(build: impl Fn() -> RouterBuilder) -> (Arc<TestBus>, [Router; 3]) {
 
 fn filter(uris: &[&str]) -> SubscriptionFilter {
     let uris: BTreeSet<String> = uris.iter().map(|uri| (*uri).to_owned()).collect();
-    SubscriptionFilter {
-        tools: true,
-        prompts: true,
-        resources: true,
-        uris,
-        ..SubscriptionFilter::default()
-    }
+    SubscriptionFilter::default().tools(true).prompts(true).resources(true).uris(uris)
 }
 
 fn listen(filter: SubscriptionFilter, since: Option<ChangeVersion>) -> Request {

@@ -425,7 +425,7 @@ fn any_service_can_have_a_layer() {
     let limited = layered(router.clone(), RateLimit::new(rates(1.0, 1.0)));
     let run = || {
         let request = by(call("hello", "{}"), "alice");
-        let forever = Deadlines { idle: None, total: None };
+        let forever = Deadlines::NONE;
         match poll(&mut ActiveCall::start(&limited, request, Arc::new(NeverTimer), forever)) {
             Poll::Ready(Event::Done(outcome)) => outcome,
             other => panic!("not done in one poll: {other:?}"),

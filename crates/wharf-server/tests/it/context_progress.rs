@@ -222,7 +222,7 @@ fn release_connection_is_an_event_and_has_no_other_effect() {
     let (gate, timer) = (ReportGate::default(), FakeTimer::default());
     let router = builder(Tool::new("tool", long)).state(gate.clone()).build().unwrap();
     let mut active_call = start(&router, suspending(call("tool")), &timer);
-    assert!(matches!(events(&mut active_call)[..], [Event::LetGo]));
+    assert!(matches!(events(&mut active_call)[..], [Event::ConnectionMayClose]));
     gate.0.notify_one();
     assert!(matches!(events(&mut active_call)[..], [Event::Done(Outcome::Complete(_))]));
 }

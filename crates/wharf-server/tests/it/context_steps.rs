@@ -272,7 +272,7 @@ fn payments(seal: &Arc<KeyRing>) -> Router {
         ctx.ask::<Confirm>("c", "Pay?").await.map(|_| format!("paid {}", amounts.amount))
     }
     let builder = Router::builder().add(Tool::new("pay", pay)).add(Tool::new("repay", pay));
-    builder.seal(seal.clone()).build().unwrap()
+    builder.state_cipher(seal.clone()).build().unwrap()
 }
 
 fn paying(tool: &str, arguments: &str, principal: Option<&str>, state: Option<&str>) -> Request {
@@ -358,7 +358,7 @@ fn a_decrypted_but_invalid_state_is_rejected() {
         }
     }
     let ask = async |ctx: Ctx| ctx.ask::<Confirm>("c", "Sure?").await.map(|_| "ok");
-    let router = builder(tool(ask)).seal(Plain).build().unwrap();
+    let router = builder(tool(ask)).state_cipher(Plain).build().unwrap();
     for state in ["", "{}", "[]", r#"{"expires":9}"#] {
         let request = suspending(call("tool").request_state(state));
         refused(end(&router, request, &FakeTimer::default()));

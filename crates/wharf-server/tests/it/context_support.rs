@@ -119,7 +119,7 @@ pub(crate) fn call(name: &str) -> RequestBuilder {
 }
 
 pub(crate) fn start(router: &Router, request: Request, timer: &FakeTimer) -> ActiveCall {
-    let forever = Deadlines { idle: None, total: None };
+    let forever = Deadlines::NONE;
     ActiveCall::start(router, request, Arc::new(timer.clone()), forever)
 }
 

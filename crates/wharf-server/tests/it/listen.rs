@@ -29,13 +29,11 @@ fn uris(uris: &[&str]) -> BTreeSet<String> {
 }
 
 fn all() -> SubscriptionFilter {
-    SubscriptionFilter {
-        tools: true,
-        prompts: true,
-        resources: true,
-        uris: uris(&["x:a", "x:b"]),
-        ..SubscriptionFilter::default()
-    }
+    SubscriptionFilter::default()
+        .tools(true)
+        .prompts(true)
+        .resources(true)
+        .uris(uris(&["x:a", "x:b"]))
 }
 
 fn listen(filter: &LiveSubscriptionFilter) -> Request {
@@ -86,10 +84,10 @@ fn the_acknowledgement_comes_first_with_the_accepted_filter() {
     assert_eq!(agreed, all());
     let only_tools = Router::builder().add(Tool::new("t", async || ())).build().unwrap();
     let (_, agreed) = subscribe_and_ack(&only_tools, all());
-    assert_eq!(agreed, SubscriptionFilter { tools: true, ..SubscriptionFilter::default() });
+    assert_eq!(agreed, SubscriptionFilter::default().tools(true));
     let quiet = everything().capabilities(|it| it.resources.as_mut().unwrap().subscribe = false);
     let (_, agreed) = subscribe_and_ack(&quiet.build().unwrap(), all());
-    assert_eq!(agreed, SubscriptionFilter { uris: BTreeSet::new(), ..all() });
+    assert_eq!(agreed, all().uris(BTreeSet::<String>::new()));
 }
 
 #[test]
@@ -110,14 +108,9 @@ fn a_subscription_without_a_live_filter_reads_its_parameters() {
 fn subscribers_are_notified_of_what_they_subscribed_to() {
     let router = everything().build().unwrap();
     let registry = router.registry();
-    let (mut tools, _) = subscribe_and_ack(
-        &router,
-        SubscriptionFilter { tools: true, ..SubscriptionFilter::default() },
-    );
-    let (mut updates, _) = subscribe_and_ack(
-        &router,
-        SubscriptionFilter { uris: uris(&["x:a"]), ..SubscriptionFilter::default() },
-    );
+    let (mut tools, _) = subscribe_and_ack(&router, SubscriptionFilter::default().tools(true));
+    let (mut updates, _) =
+        subscribe_and_ack(&router, SubscriptionFilter::default().uris(uris(&["x:a"])));
     let (mut wants_all, _) = subscribe_and_ack(&router, all());
     registry.tools_changed();
     registry.prompts_changed();
@@ -148,8 +141,7 @@ fn a_late_subscription_is_notified_once_of_missed_changes() {
     };
     let mut wants_all = late(Some(since), all());
     assert_eq!(notifications(&mut wants_all), ["tools", "resources"]);
-    let wants =
-        SubscriptionFilter { resources: true, prompts: true, ..SubscriptionFilter::default() };
+    let wants = SubscriptionFilter::default().resources(true).prompts(true);
     assert_eq!(notifications(&mut late(Some(since), wants)), ["resources"]);
     assert!(notifications(&mut late(None, all())).is_empty());
     assert!(notifications(&mut late(router.change_version(), all())).is_empty());
@@ -290,8 +282,7 @@ fn subscriptions_have_their_own_limit() {
 fn the_resources_of_a_subscription_are_limited() {
     let router = everything().limits(CallLimits::default().subscriptions(2));
     let router = router.build().unwrap();
-    let following =
-        |names: &[&str]| SubscriptionFilter { uris: uris(names), ..SubscriptionFilter::default() };
+    let following = |names: &[&str]| SubscriptionFilter::default().uris(uris(names));
     assert_eq!(subscribe_and_ack(&router, following(&["x:1", "x:2"])).1.uris.len(), 2);
     assert_eq!(
         subscribe_and_ack(&router, following(&["x:1", "x:2", "x:3"])).1.uris,
@@ -304,8 +295,7 @@ fn a_subscription_is_limited_in_bytes_and_acknowledges_only_what_fits() {
     let limits = CallLimits::default().subscription_bytes(10_000);
     let router = everything().limits(limits).build().unwrap();
     let long = |n: usize| format!("x:{n:04}{}", "y".repeat(994));
-    let filter =
-        SubscriptionFilter { uris: (0..900).map(long).collect(), ..SubscriptionFilter::default() };
+    let filter = SubscriptionFilter::default().uris((0..900).map(long));
     let (_listen, agreed) = subscribe_and_ack(&router, filter);
     assert_eq!(agreed.uris, (0..10).map(long).collect());
 }
@@ -314,10 +304,10 @@ fn a_subscription_is_limited_in_bytes_and_acknowledges_only_what_fits() {
 fn subscriptions_of_one_caller_leave_room_for_other_callers() {
     let limits = CallLimits::default().listens(8).subscription_total(8 * 1064);
     let router = everything().limits(limits).build().unwrap();
-    let following = |count: usize| SubscriptionFilter {
-        tools: true,
-        uris: (0..count).map(|n| format!("x:{n:04}{}", "y".repeat(994))).collect(),
-        ..SubscriptionFilter::default()
+    let following = |count: usize| {
+        SubscriptionFilter::default()
+            .tools(true)
+            .uris((0..count).map(|n| format!("x:{n:04}{}", "y".repeat(994))))
     };
     let listening = |name: &str, count: usize| {
         let filter = LiveSubscriptionFilter::new(following(count));
@@ -345,10 +335,7 @@ fn subscriptions_of_one_caller_leave_room_for_other_callers() {
 fn a_session_whose_filter_does_not_fit_is_rejected() {
     let limits = CallLimits::default().subscription_total(1000);
     let router = everything().limits(limits).build().unwrap();
-    let filter = LiveSubscriptionFilter::new(SubscriptionFilter {
-        uris: uris(&["x:a"]),
-        ..SubscriptionFilter::default()
-    });
+    let filter = LiveSubscriptionFilter::new(SubscriptionFilter::default().uris(uris(&["x:a"])));
     filter.edit(|filter| filter.uris.insert(format!("x:{}", "y".repeat(994))));
     let mut request = listen(&filter);
     request.since = Some(wharf_model::ChangeVersion::FIRST);
@@ -360,11 +347,11 @@ fn a_session_whose_filter_does_not_fit_is_rejected() {
 async fn a_subscription_has_no_deadline() {
     let router = everything().build().unwrap();
     let mut active_call = start(&router, listen(&LiveSubscriptionFilter::new(all())));
-    assert!(matches!(heard(&mut active_call).await, Notification::Acknowledged(_)));
+    assert!(matches!(next_notification(&mut active_call).await, Notification::Acknowledged(_)));
     let hours = std::time::Duration::from_secs(100 * 3600);
     assert!(tokio::time::timeout(hours, next(&mut active_call)).await.is_err());
     router.registry().tools_changed();
-    assert!(matches!(heard(&mut active_call).await, Notification::ToolsChanged));
+    assert!(matches!(next_notification(&mut active_call).await, Notification::ToolsChanged));
 }
 
 #[test]
@@ -399,10 +386,7 @@ fn updates_of_hidden_resources_are_not_notified() {
         .build()
         .unwrap();
     let filter = || {
-        LiveSubscriptionFilter::new(SubscriptionFilter {
-            uris: uris(&["x:a", "x:secret"]),
-            ..SubscriptionFilter::default()
-        })
+        LiveSubscriptionFilter::new(SubscriptionFilter::default().uris(uris(&["x:a", "x:secret"])))
     };
     let mut anonymous = start_without_runtime(&router, listen(&filter()));
     let mut alice = start_without_runtime(&router, by(listen(&filter()), "alice"));

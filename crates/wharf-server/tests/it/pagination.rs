@@ -144,7 +144,8 @@ fn a_cursor_is_a_string_or_nothing() {
     use wharf_model::{Parts, Span};
     let router = paged(2, 1);
     let with = |cursor: &str| {
-        let parts = Parts { cursor: Span::new(0, cursor.len() as u32), ..Parts::default() };
+        let mut parts = Parts::default();
+        parts.cursor = Span::new(0, cursor.len() as u32);
         now(&router, Request::new(Method::ListTools, cursor.into(), parts))
     };
     assert_eq!(names(&page(with("null"))), ["t0"]);
@@ -157,7 +158,7 @@ fn servers_with_the_same_key_read_each_others_cursors() {
     let keys = Arc::new(KeyRing::random());
     let build = || {
         let limits = CallLimits::default().page(1);
-        tools(2).limits(limits).seal(keys.clone()).build().unwrap()
+        tools(2).limits(limits).state_cipher(keys.clone()).build().unwrap()
     };
     let cursor = page(now(&build(), ask(None, None))).next.unwrap();
     assert_eq!(names(&page(now(&build(), ask(Some(&cursor), None)))), ["t1"]);
@@ -285,7 +286,7 @@ impl StateCipher for DailyCipher {
 fn lists_can_be_paged_after_a_key_change() {
     let seal = Arc::new(DailyCipher::default());
     let limits = CallLimits::default().page(2);
-    let router = tools(3).limits(limits).seal(seal.clone()).build().unwrap();
+    let router = tools(3).limits(limits).state_cipher(seal.clone()).build().unwrap();
     for _day in 0..2 {
         assert_eq!(walk(&router, None, None), [vec!["t0", "t1"], vec!["t2"]]);
         seal.0.fetch_add(1, Ordering::SeqCst);

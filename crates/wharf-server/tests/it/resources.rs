@@ -198,7 +198,7 @@ fn prompts() -> Router {
     Router::builder().add(review()).build().unwrap()
 }
 
-fn said(outcome: Outcome) -> String {
+fn first_message_text(outcome: Outcome) -> String {
     messages(outcome).messages[0].content.as_text().unwrap().to_owned()
 }
 
@@ -218,9 +218,15 @@ fn prompt_arguments_come_from_the_signature() {
 fn prompt_arguments_are_strings_read_as_their_types() {
     let router = prompts();
     let full = r#"{"code":"x","language":"rust","depth":"3","extra":"ignored"}"#;
-    assert_eq!(said(now(&router, get("review", full))), "x rust 3");
-    assert_eq!(said(now(&router, get("review", r#"{"code":"7","depth":3}"#))), "7  3");
-    assert_eq!(said(now(&router, get("review", r#"{"code":"x","language":null}"#))), "x  0");
+    assert_eq!(first_message_text(now(&router, get("review", full))), "x rust 3");
+    assert_eq!(
+        first_message_text(now(&router, get("review", r#"{"code":"7","depth":3}"#))),
+        "7  3"
+    );
+    assert_eq!(
+        first_message_text(now(&router, get("review", r#"{"code":"x","language":null}"#))),
+        "x  0"
+    );
     let wrong = now(&router, get("review", r#"{"code":"x","depth":"deep"}"#));
     assert_eq!(kind(wrong), ErrorKind::InvalidPromptArguments);
     assert_eq!(kind(now(&router, get("review", "[]"))), ErrorKind::InvalidPromptArguments);

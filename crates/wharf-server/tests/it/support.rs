@@ -34,7 +34,7 @@ pub(crate) fn start(router: &Router, request: Request) -> ActiveCall {
 
 /// Starts a call without a runtime.
 pub(crate) fn start_without_runtime(service: &dyn Service, request: Request) -> ActiveCall {
-    ActiveCall::start(service, request, Arc::new(NeverTimer), Deadlines { idle: None, total: None })
+    ActiveCall::start(service, request, Arc::new(NeverTimer), Deadlines::NONE)
 }
 
 pub(crate) fn poll(active_call: &mut ActiveCall) -> Poll<Event> {
@@ -61,7 +61,7 @@ pub(crate) async fn done(mut active_call: ActiveCall) -> Outcome {
     }
 }
 
-pub(crate) async fn heard(active_call: &mut ActiveCall) -> Notification {
+pub(crate) async fn next_notification(active_call: &mut ActiveCall) -> Notification {
     match next(active_call).await {
         Event::Notify(notification) => notification,
         other => panic!("not a notification: {other:?}"),

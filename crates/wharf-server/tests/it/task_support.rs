@@ -254,8 +254,7 @@ impl TestClient {
     /// acknowledged ids.
     pub(crate) async fn listen(&self, ids: &[&str]) -> (ActiveCall, Vec<String>) {
         let mut request = self.request(RequestBuilder::new(Method::Listen));
-        let tasks = ids.iter().map(|id| (*id).to_owned()).collect();
-        let filter = wharf_model::SubscriptionFilter { tasks, ..Default::default() };
+        let filter = wharf_model::SubscriptionFilter::default().tasks(ids.iter().copied());
         request.filter = Some(LiveSubscriptionFilter::new(filter));
         let mut active_call = self.start(request);
         match next(&mut active_call).await {

@@ -506,8 +506,13 @@ async fn exceeded_limits_are_reported() {
         }
         Ok(())
     }
-    let options =
-        TaskOptions::default().per_owner(5).result(1000).steps(3).item(500).questions(2).waiting(1);
+    let options = TaskOptions::default()
+        .per_owner(5)
+        .result(1000)
+        .steps(3)
+        .item(500)
+        .client_requests(2)
+        .waiting(1);
     let router = TestStores::new()
         .server()
         .tasks(options)
@@ -669,10 +674,8 @@ async fn subscribing_after_the_end_of_a_task_notifies_its_status() {
     let foreign = alice.with_principal("bob").task("quick").await.id;
     for ids in [vec![], vec![alice.task("slow").await.id]] {
         let mut request = alice.request(RequestBuilder::new(Method::Listen));
-        let filter = LiveSubscriptionFilter::new(SubscriptionFilter {
-            tasks: ids.into_iter().collect(),
-            ..SubscriptionFilter::default()
-        });
+        let filter =
+            LiveSubscriptionFilter::new(SubscriptionFilter::default().tasks(ids.into_iter()));
         request.filter = Some(filter.clone());
         let mut listening = alice.start(request);
         let acknowledged = next(&mut listening).await;
@@ -728,8 +731,7 @@ async fn a_session_subscribes_while_the_task_store_is_down() {
     test_stores.records.set_broken(true);
     let listen = |since| {
         let mut request = client.request(RequestBuilder::new(Method::Listen));
-        let tasks = [id.clone()].into();
-        let filter = wharf_model::SubscriptionFilter { tools: true, tasks, ..Default::default() };
+        let filter = wharf_model::SubscriptionFilter::default().tools(true).tasks([id.clone()]);
         request.filter = Some(wharf_model::LiveSubscriptionFilter::new(filter));
         request.since = since;
         client.start(request)
@@ -775,10 +777,10 @@ async fn stored_tasks_can_be_encrypted() {
 async fn a_cluster_needs_shared_keys() {
     let cluster = TestStores::with_sharing(Sharing::Cluster);
     let own = std::sync::Arc::new(KeyRing::random());
-    let problems = cluster.server().seal(own).build().unwrap_err().to_string();
+    let problems = cluster.server().state_cipher(own).build().unwrap_err().to_string();
     assert!(problems.contains("WHARF_STATE_KEY"), "{problems}");
     let given: KeyRing = "ff".repeat(32).parse().unwrap();
-    assert!(cluster.server().seal(given).build().is_ok());
+    assert!(cluster.server().state_cipher(given).build().is_ok());
     assert!(TestStores::new().server().build().is_ok());
 }
 

@@ -74,17 +74,21 @@ async fn a_long_call_is_promoted_to_a_task() {
 
 #[tokio::test(start_paused = true)]
 async fn before_promotion_it_is_a_plain_call() {
-    async fn talks(ctx: Ctx) -> Result<String, ClientRequestError> {
+    async fn reports_and_asks(ctx: Ctx) -> Result<String, ClientRequestError> {
         ctx.progress(1.0).await;
         ctx.info("hello").await;
         let confirm: Confirm = ctx.ask("c", "Sure?").await?;
         Ok(confirm.sure.to_string())
     }
     let test_stores = TestStores::new();
-    let router =
-        test_stores.server().tasks(options()).add(Tool::new("talks", talks)).build().unwrap();
+    let router = test_stores
+        .server()
+        .tasks(options())
+        .add(Tool::new("reports_and_asks", reports_and_asks))
+        .build()
+        .unwrap();
     let client = client(&router).with_input_mode(InputMode::Deliver);
-    let mut request = client.request(call("talks"));
+    let mut request = client.request(call("reports_and_asks"));
     (request.progress, request.log_level) = (true, Some(LogLevel::Debug));
     let mut active_call = client.start(request);
     assert!(matches!(next(&mut active_call).await, Event::Notify(Notification::Progress { .. })));

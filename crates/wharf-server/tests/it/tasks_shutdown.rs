@@ -99,16 +99,16 @@ async fn store_errors_are_not_sent_to_clients() {
 
 #[tokio::test(start_paused = true)]
 async fn progress_messages_are_bounded() {
-    async fn says(ctx: Ctx) -> &'static str {
+    async fn reports(ctx: Ctx) -> &'static str {
         ctx.progress_message(1.0, None, "x".repeat(10_000)).await;
         tokio::time::sleep(seconds(60)).await;
         "said"
     }
     let options = quick().item(1000);
-    let tool = Tool::new("says", says).task(TaskMode::optional());
+    let tool = Tool::new("reports", reports).task(TaskMode::optional());
     let router = TestStores::new().server().tasks(options).add(tool).build().unwrap();
     let client = client(&router);
-    let id = client.task("says").await.id;
+    let id = client.task("reports").await.id;
     settle().await;
     let message = client.get(&id).await.message.unwrap();
     assert!(message.starts_with('x') && message.len() <= 1000, "{}", message.len());

@@ -115,14 +115,12 @@ fn received_request(meta: &str) -> Request {
         wharf_model::Span::new(start as u32, (start + text.len()) as u32)
     };
     let params = body[body.find("params").unwrap() + 8..].strip_suffix('}').unwrap();
-    let parts = Parts {
-        id: at("\"a1\""),
-        params: at(params),
-        target: at("\"login\""),
-        arguments: at(r#"{"password":"x"}"#),
-        meta: at(meta),
-        ..Parts::default()
-    };
+    let mut parts = Parts::default();
+    parts.id = at("\"a1\"");
+    parts.params = at(params);
+    parts.target = at("\"login\"");
+    parts.arguments = at(r#"{"password":"x"}"#);
+    parts.meta = at(meta);
     let mut request = Request::new(Method::CallTool, body.clone().into(), parts);
     request.scope.insert(ObservedTransport::Http);
     request.scope.insert(Principal::new("alice"));
@@ -131,7 +129,7 @@ fn received_request(meta: &str) -> Request {
 }
 
 #[test]
-fn the_line_of_a_call_has_who_what_and_where_it_belongs() {
+fn the_line_of_a_call_has_its_principal_target_and_trace() {
     let tool = Tool::new("login", async |_: Args<Login>| ToolResult::error("no\nwind"));
     let router = Router::builder().add(tool).build().unwrap();
     let meta = r#"{"traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}"#;
@@ -167,11 +165,10 @@ fn the_call_of_a_client_has_a_span_and_a_line_too() {
         }
     }
     let observers = Observers::default().with(Tracing);
-    let server = ObservedServer {
-        address: Some("mcp.example".into()),
-        port: Some(443),
-        transport: Some(ObservedTransport::Http),
-    };
+    let server = ObservedServer::default()
+        .address("mcp.example".to_owned())
+        .port(443_u16)
+        .transport(ObservedTransport::Http);
     let client = ClientObservation {
         observers: &observers,
         server: &server,
@@ -180,7 +177,7 @@ fn the_call_of_a_client_has_a_span_and_a_line_too() {
     };
     let record = TraceCollector::default();
     tracing::subscriber::with_default(record.clone(), || {
-        let deadlines = Deadlines { idle: None, total: None };
+        let deadlines = Deadlines::NONE;
         let timer = Arc::new(NeverTimer);
         let request = call("login", "{}");
         let mut call = ActiveCall::start_for_client(&Echo, request, timer, deadlines, client);
@@ -364,12 +361,12 @@ fn the_cause_of_a_resource_failure_is_logged_only() {
     fn secret() -> Result<&'static str, std::num::ParseIntError> {
         "hunter2".parse::<u8>().map(|_| "never")
     }
-    fn told() -> Result<&'static str, ToolError> {
+    fn tool_error() -> Result<&'static str, ToolError> {
         Ok(secret()?)
     }
     let router = Router::builder()
         .add(Resource::inline("x:std", secret))
-        .add(Resource::inline("x:tool", told))
+        .add(Resource::inline("x:tool", tool_error))
         .add(Resource::inline("x:error", || secret().map_err(Error::internal)))
         .observe(Tracing)
         .build()

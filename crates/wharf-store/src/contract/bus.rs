@@ -15,7 +15,7 @@ const HELLO: &[u8] = b"hello";
 struct MessageRecorder(Lock<Vec<(String, Vec<u8>)>>);
 
 impl BusSubscriber for MessageRecorder {
-    fn hear(&self, topic: &str, message: &[u8]) {
+    fn receive(&self, topic: &str, message: &[u8]) {
         let mut messages = self.0.lock();
         messages.push((topic.to_owned(), message.to_vec()));
     }

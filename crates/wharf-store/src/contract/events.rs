@@ -101,8 +101,8 @@ pub(super) async fn streams_expire_and_are_removed(store: EventHandles) {
     for stream in ["removed", "other"] {
         value_of(store.append(stream, vec![1], RETENTION).await);
     }
-    value_of(store.forget("removed").await);
-    value_of(store.forget("missing").await);
+    value_of(store.remove("removed").await);
+    value_of(store.remove("missing").await);
     until("a stream expires", async || value_of(store.read("brief", 0, 9).await).newest == 0).await;
     for stream in ["brief", "removed"] {
         assert_eq!(

@@ -42,9 +42,9 @@ struct DecryptingSubscriber {
 }
 
 impl BusSubscriber for DecryptingSubscriber {
-    fn hear(&self, topic: &str, message: &[u8]) {
+    fn receive(&self, topic: &str, message: &[u8]) {
         if let Some(message) = self.cipher.decrypt([topic, ""], message) {
-            self.subscriber.hear(topic, &message);
+            self.subscriber.receive(topic, &message);
         }
     }
 

@@ -50,7 +50,7 @@ impl EventStore for EncryptedEvents {
         })
     }
 
-    fn forget(&self, stream: &str) -> Stored<()> {
-        self.store.forget(stream)
+    fn remove(&self, stream: &str) -> Stored<()> {
+        self.store.remove(stream)
     }
 }

@@ -42,16 +42,16 @@ use crate::encrypted::{
 /// # async fn main() -> Result<(), wharf_model::Error> {
 /// # let keys = BoundCipher;
 /// let bare = wharf_store::memory_stores();
-/// let sealed = wharf_store::sealed(bare.clone(), keys);
+/// let encrypted = wharf_store::encrypted(bare.clone(), keys);
 ///
 /// let record = Record::new("r1").body(b"secret".to_vec());
-/// sealed.tasks.insert(record, 10).await?;
-/// assert_eq!(sealed.tasks.load("r1").await?.unwrap().body, b"secret");
+/// encrypted.tasks.insert(record, 10).await?;
+/// assert_eq!(encrypted.tasks.load("r1").await?.unwrap().body, b"secret");
 /// assert_ne!(bare.tasks.load("r1").await?.unwrap().body, b"secret");
 /// # Ok(()) }
 /// ```
 #[must_use]
-pub fn sealed(stores: Stores, keys: impl StateCipher) -> Stores {
+pub fn encrypted(stores: Stores, keys: impl StateCipher) -> Stores {
     let seal: Arc<dyn StateCipher> = Arc::new(keys);
     let keys = |kind| BoundCipher { seal: seal.clone(), kind };
     let records = |store, kind| EncryptedRecords::new(store, keys(kind));

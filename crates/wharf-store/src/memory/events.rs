@@ -84,7 +84,7 @@ impl MemoryEvents {
 }
 
 impl StreamTable {
-    fn forget(&mut self, name: &str) {
+    fn remove(&mut self, name: &str) {
         let Some(stream) = self.streams.remove(name) else { return };
         self.expiring.remove(&(stream.expires, name.to_owned()));
         self.bytes -= stream.bytes;
@@ -94,7 +94,7 @@ impl StreamTable {
         while let Some((expires, name)) = self.expiring.first().cloned()
             && expires <= now
         {
-            self.forget(&name);
+            self.remove(&name);
         }
     }
 }
@@ -134,8 +134,8 @@ impl EventStore for MemoryEvents {
         Box::pin(ready(Ok(read.unwrap_or_default())))
     }
 
-    fn forget(&self, stream: &str) -> Stored<()> {
-        self.table.lock().forget(stream);
+    fn remove(&self, stream: &str) -> Stored<()> {
+        self.table.lock().remove(stream);
         Box::pin(ready(Ok(())))
     }
 }

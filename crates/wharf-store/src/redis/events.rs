@@ -50,7 +50,7 @@ impl EventStore for RedisEvents {
         })
     }
 
-    fn forget(&self, stream: &str) -> Stored<()> {
+    fn remove(&self, stream: &str) -> Stored<()> {
         let (client, keys) = (self.client.clone(), self.keys(stream));
         Box::pin(async move {
             let mut delete = redis::cmd("UNLINK");

@@ -84,7 +84,7 @@ impl EventStore for SqliteEvents {
         })
     }
 
-    fn forget(&self, stream: &str) -> Stored<()> {
+    fn remove(&self, stream: &str) -> Stored<()> {
         let name = stream.to_owned();
         self.engine
             .write(move |db, _| db.prepare_cached(DELETE_STREAM)?.execute(params![name]).map(drop))

@@ -15,7 +15,7 @@ use crate::url::{StoreUrl, invalid_url};
 /// SQLite `application_id` of a store file: "whrf".
 const APPLICATION_ID: i32 = 0x7768_7266;
 const SCHEMA_VERSION: i32 = 1;
-/// Wait for a lock that another process holds.
+/// Timeout of the wait for a database lock that another process holds.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 const SCHEMA: &str = "
@@ -183,9 +183,9 @@ impl DatabaseFile {
                 tx.pragma_update(None, "user_version", SCHEMA_VERSION)?;
             }
             (APPLICATION_ID, _) => {
-                return Ok(Err(self.foreign_file("of another version of Wharf")));
+                return Ok(Err(self.foreign_file("a database of another version of Wharf")));
             }
-            _ => return Ok(Err(self.foreign_file("of another program"))),
+            _ => return Ok(Err(self.foreign_file("a database of another program"))),
         }
         tx.commit()?;
         enable_wal(&db)?;
@@ -205,8 +205,8 @@ impl DatabaseFile {
         Error::new(ErrorKind::TemporarilyUnavailable).with_message(message).with_source(why)
     }
 
-    fn foreign_file(&self, whose: &str) -> Error {
-        let message = format!("{} is a database {whose}: name another file", self.path.display());
+    fn foreign_file(&self, content: &str) -> Error {
+        let message = format!("{} is {content}: name another file", self.path.display());
         invalid_url(message)
     }
 }

@@ -200,8 +200,8 @@ async fn events_with_a_fault_are_caught() {
         fn read(&self, stream: &str, after: u64, limit: usize) -> Stored<Events> {
             self.0.read(stream, after, limit)
         }
-        fn forget(&self, stream: &str) -> Stored<()> {
-            self.0.forget(stream)
+        fn remove(&self, stream: &str) -> Stored<()> {
+            self.0.remove(stream)
         }
     }
     type Row = (&'static str, fn(Retention) -> Retention, fn(u64) -> u64);

@@ -90,6 +90,6 @@ async fn streams_are_bounded_in_number_and_bytes() {
     assert_eq!(store.append("b", vec![0; 50], keep).await, Ok(1));
     assert!(store.append("c", vec![], keep).await.unwrap_err().kind.is_overloaded());
     assert!(store.append("a", vec![0], keep).await.unwrap_err().kind.is_overloaded());
-    store.forget("a").await.unwrap();
+    store.remove("a").await.unwrap();
     assert_eq!(store.append("c", vec![0; 10], keep).await, Ok(1));
 }

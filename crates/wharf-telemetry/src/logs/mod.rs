@@ -28,6 +28,7 @@ const FORMAT_VARIABLE: &str = "WHARF_LOG_FORMAT";
 
 /// Format of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum LogFormat {
     /// Time, level, target, message, and the fields as `name=value`.
     Text,

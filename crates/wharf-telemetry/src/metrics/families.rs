@@ -2,6 +2,7 @@
 
 /// Type of a family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum MetricKind {
     /// A number that only grows.
     Counter,

@@ -2,6 +2,7 @@
 
 /// Text format of metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum MetricsFormat {
     /// Prometheus text format 0.0.4.
     Prometheus,

@@ -113,7 +113,8 @@ impl MetricSink for MetricMessages {
     }
 }
 
-/// Returns the name in the conventions: those of `mcp` have points and no unit, ours are the same everywhere.
+/// Returns the OpenTelemetry name of a metric. Names of the conventions (`mcp_`) get dots and lose their unit; Wharf's own
+/// names stay.
 fn otlp_name(name: &str) -> String {
     match name.strip_prefix("mcp_") {
         Some(_) => name.strip_suffix("_seconds").unwrap_or(name).replace('_', "."),
@@ -129,7 +130,7 @@ fn attributes(labels: &LabelText) -> Vec<Message> {
         .collect()
 }
 
-/// Returns the attribute of which a label is the form for Prometheus.
+/// Returns the OpenTelemetry attribute for a Prometheus label.
 fn attribute_name(label: &str) -> String {
     let mut names = SPAN_ATTRIBUTES.iter().map(|it| it.0).chain(SPAN_END_ATTRIBUTES);
     names.find(|name| name.replace('.', "_") == label).unwrap_or(label).to_owned()

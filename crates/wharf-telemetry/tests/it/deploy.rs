@@ -57,7 +57,7 @@ fn is_sample(word: &str, family: &str, kind: MetricKind) -> bool {
         MetricKind::Histogram => ["_bucket", "_sum", "_count"]
             .iter()
             .any(|suffix| word.strip_suffix(suffix) == Some(family)),
-        MetricKind::Counter | MetricKind::Gauge => word == family,
+        _ => word == family,
     }
 }
 

@@ -137,7 +137,7 @@ fn request(method: Method, target: &str) -> Request {
 }
 
 fn start(tools: &Tools, request: Request) -> ActiveCall {
-    let deadlines = Deadlines { idle: None, total: None };
+    let deadlines = Deadlines::NONE;
     ActiveCall::start(tools, request, Arc::new(NoTimer), deadlines)
 }
 
@@ -155,15 +155,14 @@ fn client_call(metrics: &Metrics, method: Method, target: &str, outcome: fn() ->
         }
     }
     let observers = &Observers::default().with(metrics.clone());
-    let server = &ObservedServer {
-        address: Some("files.example".into()),
-        port: Some(443),
-        transport: Some(ObservedTransport::Http),
-    };
+    let server = &ObservedServer::default()
+        .address("files.example".to_owned())
+        .port(443_u16)
+        .transport(ObservedTransport::Http);
     let (protocol_version, has_target) = (Some("2020-01-01"), None);
     let client = ClientObservation { observers, server, protocol_version, has_target };
     let request = RequestBuilder::new(method).target(target).build();
-    let deadlines = Deadlines { idle: None, total: None };
+    let deadlines = Deadlines::NONE;
     let timer = Arc::new(NoTimer);
     end(ActiveCall::start_for_client(&Server(outcome), request, timer, deadlines, client));
 }
@@ -347,8 +346,7 @@ fn a_task_is_counted_once_however_often_it_is_reported() {
     assert_eq!(tasks()[2], "wharf_tasks_stopped_total 1");
     // The run of a task is no second call of the tool.
     let tools = Tools(Observers::default().with(metrics.clone()));
-    let (run, deadlines) =
-        (request(Method::CallTool, "echo"), Deadlines { idle: None, total: None });
+    let (run, deadlines) = (request(Method::CallTool, "echo"), Deadlines::NONE);
     end(ActiveCall::start_task(&tools, run, Arc::new(NoTimer), deadlines, tools.observers()));
     assert!(!metrics.render(MetricsFormat::Prometheus).contains("mcp_server_operation"));
 }

@@ -59,8 +59,7 @@ fn a_client_and_a_server_are_in_the_trace_of_the_caller() {
     let observers = Observers::default().with(OpenTelemetrySpans::new());
     let meta = r#"{"traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01","tracestate":"a=1"}"#;
     let request = RequestBuilder::new(Method::CallTool).target("sail").meta(meta).build();
-    let server =
-        ObservedServer { address: Some("mcp.example".into()), port: Some(8000), transport: None };
+    let server = ObservedServer::default().address("mcp.example".to_owned()).port(8000_u16);
     let client = ClientObservation {
         observers: &observers,
         server: &server,
@@ -68,7 +67,7 @@ fn a_client_and_a_server_are_in_the_trace_of_the_caller() {
         has_target: None,
     };
     let service = Contexts(observers.clone());
-    let deadlines = Deadlines { idle: None, total: None };
+    let deadlines = Deadlines::NONE;
     let timer = Arc::new(NoTimer);
     let mut call = ActiveCall::start_for_client(&service, request, timer, deadlines, client);
     let polled = call.poll_event(&mut Context::from_waker(Waker::noop()));

@@ -80,7 +80,7 @@ fn text(outcome: Outcome) -> String {
     }
 }
 
-const FOREVER: Deadlines = Deadlines { idle: None, total: None };
+const FOREVER: Deadlines = Deadlines::NONE;
 
 fn serve(observers: &Observers, request: Request) -> Outcome {
     let service = Answers(observers.clone());
@@ -88,11 +88,10 @@ fn serve(observers: &Observers, request: Request) -> Outcome {
 }
 
 fn call(observers: &Observers, request: Request) -> Outcome {
-    let server = &ObservedServer {
-        address: Some("mcp.example".into()),
-        port: Some(443),
-        transport: Some(ObservedTransport::Http),
-    };
+    let server = &ObservedServer::default()
+        .address("mcp.example".to_owned())
+        .port(443_u16)
+        .transport(ObservedTransport::Http);
     let (protocol_version, has_target) = (Some("2025-11-25"), None);
     let client = ClientObservation { observers, server, protocol_version, has_target };
     let service = Answers(Observers::default());

@@ -1,5 +1,5 @@
-//! Handshake over a new stream connection: negotiates the revision and learns the server's
-//! description.
+//! Handshake over a new stream connection: negotiates the revision and receives the
+//! server's description.
 
 use std::{sync::Arc, time::Duration};
 
@@ -45,7 +45,7 @@ pub(super) async fn open<D: Connector>(
     );
     let parts = connector.open(options).await?;
     let opened = HandshakeDriver::new(connector, pending, negotiation, parts).run().await;
-    // Restricted revisions do not show which one the server prefers.
+    // If the revisions are restricted, the server's newest one stays unknown, so nothing is cached.
     if let Some(key) = key.filter(|_| options.revisions == AllowedRevisions::Any) {
         match &opened {
             Ok(opened) => options.revision_cache.put(&key, opened.codec.revision()),
@@ -124,7 +124,10 @@ impl<'a, D: Connector> HandshakeDriver<'a, D> {
     /// Opens another connection after the server closed this one.
     async fn reopen(&mut self) -> Result<(), Error> {
         if !self.connector.can_reconnect() {
-            return Err(closed(&self.connector.name(), Some("it sent nothing before".into())));
+            return Err(closed(
+                &self.connector.name(),
+                Some("the server sent nothing before".into()),
+            ));
         }
         self.pending.options().note("the connection ended; opening another one");
         self.parts = self.connector.open(self.pending.options()).await?;
@@ -237,7 +240,7 @@ fn id_of(message: &[u8]) -> Option<CallId> {
     message.get("id")?.as_u64().map(CallId::from)
 }
 
-/// The error of a failed negotiation; one about silence gets the length of the timeout.
+/// Converts the error of a failed negotiation: a timeout gets the limit that expired.
 pub(crate) fn negotiation_error(error: Error, limit: Duration) -> Error {
     match (error.kind, error.code) {
         (ErrorKind::RequestTimeout, None) => {

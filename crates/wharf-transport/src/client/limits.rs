@@ -1,6 +1,6 @@
-//! Limits of a client for what a server may use.
+//! Limits of a client: message size, calls in flight, open server requests, queued messages.
 
-/// Limits for what a server may use.
+/// Limits on the resources of a client that one server can use.
 ///
 /// ```
 /// # mod wharf { pub use wharf_transport::client; }

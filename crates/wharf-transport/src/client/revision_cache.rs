@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_remembers_what_another_process_learnt_and_holds_no_key() {
+    fn a_file_shares_revisions_between_processes_without_keys() {
         let path = std::env::temp_dir().join(format!("wharf-verdicts-{}", std::process::id()));
         let revision = Revision::ALL[2];
         RevisionCache::in_file(&path).put("https://example.com/?token=hunter2", revision);

@@ -150,13 +150,12 @@ fn agreed_filter(wanted: SubscriptionFilter, can: &ServerCapabilities) -> Subscr
     let lists =
         |it: &Option<wharf_model::ListCapability>| it.as_ref().is_some_and(|it| it.list_changed);
     let resources = can.resources.clone().unwrap_or_default();
-    SubscriptionFilter {
-        tools: wanted.tools && lists(&can.tools),
-        prompts: wanted.prompts && lists(&can.prompts),
-        resources: wanted.resources && resources.list_changed,
-        uris: if resources.subscribe { wanted.uris } else { Default::default() },
-        tasks: if can.tasks.is_some() { wanted.tasks } else { Default::default() },
-    }
+    SubscriptionFilter::default()
+        .tools(wanted.tools && lists(&can.tools))
+        .prompts(wanted.prompts && lists(&can.prompts))
+        .resources(wanted.resources && resources.list_changed)
+        .uris(if resources.subscribe { wanted.uris } else { Default::default() })
+        .tasks(if can.tasks.is_some() { wanted.tasks } else { Default::default() })
 }
 
 /// A subscription to a resource; dropping it unsubscribes if it was the last.

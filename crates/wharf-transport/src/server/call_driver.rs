@@ -245,7 +245,7 @@ impl CallDriver {
                     false => CallStep::Nothing,
                 }
             }
-            Event::LetGo => CallStep::ConnectionMayClose,
+            Event::ConnectionMayClose => CallStep::ConnectionMayClose,
             Event::Done(outcome) => CallStep::Ended(outcome),
         }
     }

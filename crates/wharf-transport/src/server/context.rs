@@ -69,7 +69,7 @@ impl ServerContext {
         let call = ActiveCall::start(&*self.service, request, self.timer.clone(), self.deadlines);
         let mut run: PendingNotification = Box::pin(async {
             if let Outcome::Failed(error) = call.run_alone().await {
-                tracing::debug!(%error, "the handler of a notification failed");
+                tracing::debug!(%error, "ignored the error of a notification handler");
             }
         });
         // Most handlers end with the first poll: then the next message finds their effect.

@@ -48,7 +48,7 @@ async fn a_shortage_of_descriptors_is_logged_and_reported() {
             Arc::new(ServerProtocol::new(Implementation::new("toy", "1"))),
             NowService,
         )
-        .deadlines(Deadlines { idle: None, total: None });
+        .deadlines(Deadlines::NONE);
         let (host, shutdown) = (Arc::new(host), Shutdown::new());
         let service = HttpService::new(host.clone(), Http::new().health(), shutdown.clone());
         let (listener, lines) = tokio::join!(

@@ -36,7 +36,7 @@ fn service() -> HttpService {
         Arc::new(ServerProtocol::new(Implementation::new("toy", "1"))),
         TargetService,
     )
-    .deadlines(Deadlines { idle: None, total: None });
+    .deadlines(Deadlines::NONE);
     HttpService::new(Arc::new(host), Http::new().health(), Shutdown::new())
 }
 

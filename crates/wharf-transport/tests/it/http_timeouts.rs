@@ -77,7 +77,7 @@ fn start_at(
         Arc::new(ServerProtocol::new(Implementation::new("toy", "1"))),
         TimeoutService(changes),
     )
-    .deadlines(Deadlines { idle: None, total: None })
+    .deadlines(Deadlines::NONE)
     .http_limits(limits);
     let service = HttpService::new(Arc::new(host), Http::new(), Shutdown::new());
     let address = listener.local_addr().unwrap();

@@ -50,7 +50,7 @@ fn as_a_server() {
         Arc::new(ServerProtocol::new(Implementation::new("toy", "1"))),
         HangService,
     )
-    .deadlines(Deadlines { idle: None, total: None })
+    .deadlines(Deadlines::NONE)
     .limits(limits);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     // The test harness has not ended its line.

@@ -121,12 +121,10 @@ impl<'a> ResultReader<'a> {
         let texts = spans.iter().filter_map(|span| span.of(items)).enumerate();
         let read = |(index, json)| self.parse(json, format_args!("{key}[{index}]")).map(Arc::new);
         let items: Vec<Arc<T>> = texts.map(read).collect::<Result<_, _>>()?;
-        Ok(Page {
-            body: Arc::new(PageBody { weight, ..PageBody::new(items) }),
-            next: next.map(|json| self.parse(json, "nextCursor")).transpose()?,
-            cache: self.cache_hint()?.unwrap_or_default(),
-            meta: self.user_meta(meta.and_then(|json| serde_json::from_str(json).ok())),
-        })
+        Ok(Page::new(Arc::new(PageBody { weight, ..PageBody::new(items) }))
+            .next(next.map(|json| self.parse(json, "nextCursor")).transpose()?)
+            .cache(self.cache_hint()?.unwrap_or_default())
+            .meta(self.user_meta(meta.and_then(|json| serde_json::from_str(json).ok()))))
     }
 
     /// Reads the result of a custom method: the whole object, without the protocol's own members.
@@ -175,7 +173,7 @@ impl<'a> ResultReader<'a> {
             capabilities.completions = true;
         }
         let cache = self.cache_hint()?.unwrap_or_default();
-        Ok(Discovery { capabilities, instructions, cache })
+        Ok(Discovery::default().capabilities(capabilities).instructions(instructions).cache(cache))
     }
 
     /// Reads the cache hint. An invalid hint counts as none, so the result is not cached.
@@ -226,7 +224,7 @@ impl<'a> ResultReader<'a> {
         let [requests, state] = self.members(["inputRequests", "requestState"])?;
         let requests = self.input_requests(requests.unwrap_or("{}"))?;
         let state = state.map(|json| self.parse(json, "requestState")).transpose()?;
-        Ok(InputRequired { requests, state })
+        Ok(InputRequired::new(requests, state))
     }
 
     /// Reads the input requests of a server, each under its key.

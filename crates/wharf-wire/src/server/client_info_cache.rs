@@ -99,7 +99,7 @@ pub(crate) fn read_client_info(
         }
         _ => None,
     };
-    Ok((ClientInfo { info, capabilities }, max_bytes - remaining.0))
+    Ok((ClientInfo::new(info, capabilities), max_bytes - remaining.0))
 }
 
 /// Number of bytes that may still be kept.
@@ -260,7 +260,7 @@ mod tests {
 
     fn from(name: &str) -> ClientInfo {
         let info = Some(Implementation::new(name, "1"));
-        ClientInfo { info, capabilities: ClientCapabilities::default() }
+        ClientInfo::new(info, ClientCapabilities::default())
     }
 
     #[test]

@@ -83,7 +83,7 @@ impl Connection {
 
     /// Returns the approximate size in bytes of the session's client info.
     #[must_use]
-    pub fn kept(&self) -> usize {
+    pub fn client_info_bytes(&self) -> usize {
         self.session.as_ref().map_or(0, |session| session.kept as usize)
     }
 
@@ -114,10 +114,10 @@ impl Connection {
 
     /// Returns the postponed subscription if it is due: a reader is attached, or the session follows resources
     /// or tasks, whose changes are not recorded elsewhere.
-    pub fn due_listen(&mut self, is_heard: bool) -> Option<(Request, Codec)> {
+    pub fn due_listen(&mut self, has_reader: bool) -> Option<(Request, Codec)> {
         let session = self.session.as_mut()?;
         match session.listen {
-            ListenState::Postponed(since) if is_heard || session.follows => {
+            ListenState::Postponed(since) if has_reader || session.follows => {
                 let (mut request, codec) = session.listen(&self.wire);
                 request.since = Some(since);
                 Some((request, codec))

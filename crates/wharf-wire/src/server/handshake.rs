@@ -101,12 +101,10 @@ impl AnnouncedCapabilities {
 
     /// Returns the notification filter of a session without subscriptions.
     pub(crate) fn filter(self) -> SubscriptionFilter {
-        SubscriptionFilter {
-            tools: self.tools_changed,
-            prompts: self.prompts_changed,
-            resources: self.resources_changed,
-            ..SubscriptionFilter::default()
-        }
+        SubscriptionFilter::default()
+            .tools(self.tools_changed)
+            .prompts(self.prompts_changed)
+            .resources(self.resources_changed)
     }
 }
 

@@ -177,12 +177,7 @@ impl LegacySession {
 
 /// Returns the filter of a session before its capabilities are announced: all list changes.
 fn unrestricted_filter() -> SubscriptionFilter {
-    SubscriptionFilter {
-        tools: true,
-        prompts: true,
-        resources: true,
-        ..SubscriptionFilter::default()
-    }
+    SubscriptionFilter::default().tools(true).prompts(true).resources(true)
 }
 
 /// Error for a request before the handshake.

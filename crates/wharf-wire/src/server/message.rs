@@ -123,16 +123,14 @@ impl Message {
         };
         self.require_object(MessageField::Arguments, "arguments").or_else(unless_custom)?;
         self.require_string(MessageField::Cursor, "cursor").or_else(unless_custom)?;
-        let mut parts = Parts {
-            id: self.members.span(MessageField::Id),
-            params: self.span(MessageField::Params),
-            target: self.target(wire, method)?,
-            arguments: self.span(MessageField::Arguments),
-            cursor: self.span(MessageField::Cursor),
-            limit: self.span(MessageField::Limit),
-            meta: self.span(MessageField::Meta),
-            ..Parts::default()
-        };
+        let mut parts = Parts::default();
+        parts.id = self.members.span(MessageField::Id);
+        parts.params = self.span(MessageField::Params);
+        parts.target = self.target(wire, method)?;
+        parts.arguments = self.span(MessageField::Arguments);
+        parts.cursor = self.span(MessageField::Cursor);
+        parts.limit = self.span(MessageField::Limit);
+        parts.meta = self.span(MessageField::Meta);
         if revision.has(Feature::InputRequests) {
             self.require_object(MessageField::InputResponses, "inputResponses")?;
             self.require_string(MessageField::RequestState, "requestState")?;

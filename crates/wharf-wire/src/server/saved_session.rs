@@ -85,10 +85,10 @@ impl Connection {
     pub fn restored(wire: Arc<ServerProtocol>, saved: &[u8], name: &str) -> Option<Self> {
         let kept = u32::try_from(saved.len()).unwrap_or(u32::MAX);
         let saved: SavedSession<'_> = serde_json::from_slice(saved).ok()?;
-        let client = wire.client_infos.intern(ClientInfo {
-            info: saved.info.as_ref().map(|info| info.clone().into_owned()),
-            capabilities: saved.capabilities.clone().into_owned(),
-        });
+        let client = wire.client_infos.intern(ClientInfo::new(
+            saved.info.as_ref().map(|info| info.clone().into_owned()),
+            saved.capabilities.clone().into_owned(),
+        ));
         let mut session = LegacySession {
             revision: saved.revision.parse().ok()?,
             peer: Arc::new(Peer::with_client_info(client).named(name)),

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use wharf_model::{Budget, Error, ErrorKind, Implementation, LogLevel, Method, Request};
 
 use crate::{
-    CallId, Codec, McpHeaders, Revision,
+    CallId, Codec, Era, McpHeaders, Revision,
     json::writer,
     server::{
         client_info_cache::ClientInfoCache, legacy_session::LegacyContext, limits::MessageLimits,
@@ -25,6 +25,15 @@ pub enum SupportedEras {
     Modern,
     /// Only revisions with an `initialize` handshake.
     Legacy,
+}
+
+impl From<Era> for SupportedEras {
+    fn from(era: Era) -> Self {
+        match era {
+            Era::Modern => SupportedEras::Modern,
+            Era::Legacy => SupportedEras::Legacy,
+        }
+    }
 }
 
 /// Error codes that replies carry.

@@ -37,7 +37,7 @@ impl Codec {
     fn fail_for_url(&self, error: &Error, out: &mut Vec<u8>) -> u16 {
         let requests = encode_client_request::elicitation_urls(error);
         if self.may_suspend() && !requests.is_empty() {
-            return self.input_required(&InputRequired { requests, state: None }, out);
+            return self.input_required(&InputRequired::new(requests, None), out);
         }
         if self.revision.has(Feature::ElicitationIds) && !requests.is_empty() {
             let mut error = error.clone();

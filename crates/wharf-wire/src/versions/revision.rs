@@ -32,6 +32,25 @@ pub enum Era {
     Legacy,
 }
 
+impl Era {
+    /// Returns the era that options call `modern` or `legacy`.
+    ///
+    /// ```
+    /// use wharf_wire::Era;
+    ///
+    /// assert_eq!(Era::from_name("legacy"), Some(Era::Legacy));
+    /// assert_eq!(Era::from_name("2025-06-18"), None);
+    /// ```
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        match name {
+            "modern" => Some(Era::Modern),
+            "legacy" => Some(Era::Legacy),
+            _ => None,
+        }
+    }
+}
+
 /// 2024-11-05: first revision.
 pub(crate) const R2024_11_05: Revision = Revision(0);
 /// 2025-03-26: tool annotations, audio, batches.

@@ -210,7 +210,7 @@ fn modern_input_requests_end_the_call() {
         ("r".into(), ClientRequest::Roots),
     ];
     let outcome =
-        Outcome::InputRequired(Box::new(InputRequired { requests, state: Some("sealed".into()) }));
+        Outcome::InputRequired(Box::new(InputRequired::new(requests, Some("sealed".into()))));
     let codec = tool_codec(MODERN);
     let mut out = Vec::new();
     assert_eq!(codec.encode(&outcome, &mut out), 200);
@@ -236,7 +236,7 @@ fn modern_input_requests_end_the_call() {
     let listed = crate::common::codec(MODERN, "tools/list", json!({}));
     let (refused, _) = encoded(&listed, outcome);
     assert_eq!(refused["error"]["code"], -32603, "only some methods may ask");
-    let only_state = InputRequired { requests: vec![], state: Some("x".into()) };
+    let only_state = InputRequired::new(vec![], Some("x".into()));
     let (message, _) = encoded(&codec, Outcome::InputRequired(Box::new(only_state)));
     assert!(message["result"].get("inputRequests").is_none());
 }
@@ -246,7 +246,7 @@ fn a_modern_call_sends_only_client_requests_that_the_client_declared() {
     let ask = |ask: ClientRequest, state: Option<&str>| {
         let able = codec_for(MODERN, json!({"roots": {}}), "tools/call", json!({"name": "t"}));
         let requests = vec![("k".to_owned(), ask)];
-        let input = InputRequired { requests, state: state.map(str::to_owned) };
+        let input = InputRequired::new(requests, state.map(str::to_owned));
         encoded(&able, Outcome::InputRequired(Box::new(input)))
     };
     assert_eq!(ask(ClientRequest::Roots, None).0["result"]["resultType"], "input_required");
@@ -313,8 +313,7 @@ fn changes() {
     use Notification::*;
     let updated = ResourceUpdated { uri: "a:b".into() };
     let complete = ElicitationComplete { id: "e".into() };
-    let acknowledged =
-        Acknowledged(SubscriptionFilter { tools: true, ..SubscriptionFilter::default() });
+    let acknowledged = Acknowledged(SubscriptionFilter::default().tools(true));
     for version in LEGACY {
         let codec = tool_codec(version);
         assert_eq!(encode_notification(&codec, &updated).unwrap()["params"], json!({"uri": "a:b"}));

@@ -113,16 +113,16 @@ pub(crate) fn initialize(version: &str, capabilities: Value) -> Value {
 }
 
 pub(crate) fn discovery() -> Discovery {
-    Discovery {
-        capabilities: ServerCapabilities::default()
-            .tools(ListCapability::default().list_changed(true))
-            .resources(ResourcesCapability::default().subscribe(true))
-            .completions(true)
-            .logging(true)
-            .extension("com.example/x", serde_json::Map::new()),
-        instructions: Some("Be kind".into()),
-        ..Discovery::default()
-    }
+    Discovery::default()
+        .capabilities(
+            ServerCapabilities::default()
+                .tools(ListCapability::default().list_changed(true))
+                .resources(ResourcesCapability::default().subscribe(true))
+                .completions(true)
+                .logging(true)
+                .extension("com.example/x", serde_json::Map::new()),
+        )
+        .instructions("Be kind".to_owned())
 }
 
 /// Opens a session with a server that announces `offered`; returns the reply to `initialize`.

@@ -317,7 +317,7 @@ proptest! {
             wharf_model::ClientRequest::Roots,
         ];
         let requests = keys.into_iter().zip(asks).collect();
-        let input = InputRequired { requests, state };
+        let input = InputRequired::new(requests, state);
         let mut out = Vec::new();
         let able = json!({"roots": {}, "sampling": {}, "elicitation": {"form": {}, "url": {}}});
         codec_for(MODERN, able, "tools/call", json!({"name": "t"})).encode(&Outcome::InputRequired(Box::new(input.clone())), &mut out);
@@ -386,7 +386,7 @@ fn content() -> impl Strategy<Value = Content> {
 
 fn page<T>(items: Vec<T>, next: Option<String>, ttl: u64) -> Page<T> {
     let body = Arc::new(PageBody::new(items.into_iter().map(Arc::new).collect()));
-    Page { body, next, cache: CacheHint::private(ttl), meta: None }
+    Page::new(body).next(next).cache(CacheHint::private(ttl))
 }
 
 /// Encodes and decodes a reply.

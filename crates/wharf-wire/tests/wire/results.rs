@@ -17,12 +17,10 @@ fn meta() -> Option<Box<LazyJson<Meta>>> {
 }
 
 fn page<T>(items: Vec<T>) -> Page<T> {
-    Page {
-        body: Arc::new(PageBody::new(items.into_iter().map(Arc::new).collect())),
-        next: Some("more".into()),
-        cache: CacheHint::public(1000),
-        meta: meta(),
-    }
+    Page::new(Arc::new(PageBody::new(items.into_iter().map(Arc::new).collect())))
+        .next(Some("more".into()))
+        .cache(CacheHint::public(1000))
+        .meta(meta())
 }
 
 fn hints() -> Annotations {

@@ -106,7 +106,7 @@ fn initialized_begins_the_one_silent_listen() {
     assert_eq!(request.method, Method::Listen);
     assert!(codec.is_silent() && codec.is_listen());
     let filter = request.filter.clone().unwrap();
-    let offered = SubscriptionFilter { tools: true, ..SubscriptionFilter::default() };
+    let offered = SubscriptionFilter::default().tools(true);
     assert_eq!(filter.read(SubscriptionFilter::clone), offered);
     let mut out = Vec::new();
     codec.encode(&Reply::Listened.into(), &mut out);
@@ -142,7 +142,7 @@ fn a_postponed_listen_is_due_with_a_reader_or_a_subscription() {
     let ready = notification("notifications/initialized", json!({}));
     let subscribe = request(1, "resources/subscribe", json!({"uri": "a:b"}));
     let since = ChangeVersion::FIRST.next();
-    for is_heard in [true, false] {
+    for has_reader in [true, false] {
         let mut connection = connection();
         open(&mut connection, "2025-11-25");
         assert!(connection.due_listen(true).is_none(), "it has not begun");
@@ -151,14 +151,14 @@ fn a_postponed_listen_is_due_with_a_reader_or_a_subscription() {
         connection.postpone_listen(since);
         assert!(matches!(receive(&mut connection, &ready), Received::Ignore));
         assert!(connection.due_listen(false).is_none());
-        if !is_heard {
+        if !has_reader {
             reply(receive(&mut connection, &subscribe));
         }
-        let (request, codec) = connection.due_listen(is_heard).unwrap();
+        let (request, codec) = connection.due_listen(has_reader).unwrap();
         assert!(codec.is_silent() && codec.is_listen());
         assert_eq!((request.method, request.since), (Method::Listen, Some(since)));
         let filter = request.filter.clone().unwrap();
-        assert_eq!(filter.read(|it| (it.tools, it.uris.len())), (true, usize::from(!is_heard)));
+        assert_eq!(filter.read(|it| (it.tools, it.uris.len())), (true, usize::from(!has_reader)));
         assert!(connection.due_listen(true).is_none(), "it begins once");
         reply(receive(&mut connection, &subscribe));
         assert_eq!(filter.read(|it| it.uris.len()), 1);

@@ -108,7 +108,7 @@ impl Example {
         client_async(request, stream).await.unwrap().0
     }
 
-    async fn tell(&mut self, signal: &str) {
+    async fn send_signal(&mut self, signal: &str) {
         let process = self.process.id().unwrap().to_string();
         let told = Command::new("kill").args(["-s", signal, &process]).status().await.unwrap();
         assert!(told.success());
@@ -176,7 +176,7 @@ async fn ends_in_good_order(signal: &str) {
         socket = Some(open);
     }
 
-    example.tell(signal).await;
+    example.send_signal(signal).await;
 
     assert_eq!(listen.last().await["result"]["resultType"], "complete");
     let brief = brief.last().await;

@@ -29,7 +29,10 @@ impl ClientBuilder {
             Target::Server(server) => self.connect_in_process(*server, options).await,
             Target::Streams(connector) => transports::connect_stream(connector, options).await,
             Target::Transport(transport) => Ok(transport),
-            Target::Entry(entry) => Err(target_error(&format!("{} refers to itself", entry.name))),
+            Target::Entry(entry) => Err(target_error(&format!(
+                "the configuration entry {} leads to another entry: name a URL or a command",
+                entry.name
+            ))),
         }
     }
 
@@ -82,7 +85,7 @@ pub(super) fn observed_server(target: &Target) -> ObservedServer {
         (_, Ok(url)) => (url.host_str().map(str::to_owned), url.port_or_known_default()),
         (_, Err(_)) => (None, None),
     };
-    ObservedServer { address, port, transport }
+    ObservedServer::default().address(address).port(port).transport(transport)
 }
 
 fn transport_of(url: &str) -> Option<ObservedTransport> {

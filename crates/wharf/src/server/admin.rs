@@ -28,7 +28,7 @@ pub struct AdminOptions {
     address: SocketAddr,
     metrics: Metrics,
     hosts: Vec<String>,
-    /// True if the server runs without the listener if the address cannot be bound.
+    /// True if the server runs without this listener when its address cannot be bound.
     optional: bool,
     /// True if the metrics are those of the export over OTLP.
     #[cfg(feature = "otlp")]
@@ -56,8 +56,7 @@ impl AdminOptions {
         }
     }
 
-    /// Serves these metrics. The server is observed by them; clients are if they
-    /// [observe](crate::observe) them, too.
+    /// Serves these metrics, which then observe the server. `ClientBuilder::observe` adds the calls of a client.
     #[must_use]
     pub fn metrics(self, metrics: Metrics) -> Self {
         AdminOptions {
@@ -127,15 +126,15 @@ impl Endpoint {
     /// # Errors
     /// If the address cannot be bound.
     pub async fn start_admin(&self) -> Result<Option<SocketAddr>> {
-        // Only a command line makes it optional.
+        // The listener is optional only for the command line, where `WHARF_ADMIN` sets its address.
         let Some(listener) = self.bind_admin(|_| ()).await? else { return Ok(None) };
         let address = listener.address;
         listener.serve(&self.http);
         Ok(Some(address))
     }
 
-    /// Binds the address of the admin listener. Connections wait until it serves them. `warn` receives the reason for which
-    /// an optional one is missing.
+    /// Binds the address of the admin listener. Connections queue until the listener serves. `warn` is called with the
+    /// error if the address of an optional listener cannot be bound.
     pub(super) async fn bind_admin(&self, warn: impl FnOnce(&str)) -> Result<Option<BoundAdmin>> {
         let Some(options) = self.admin.clone() else { return Ok(None) };
         let address = options.address;
@@ -200,7 +199,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_address_in_use_stops_only_a_server_that_was_given_it() {
+    async fn an_address_in_use_is_an_error_only_if_the_listener_is_required() {
         let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let mut options = AdminOptions::new(taken.local_addr().unwrap());
         let error = endpoint(options.clone()).start_admin().await.unwrap_err();

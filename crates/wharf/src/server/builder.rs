@@ -255,8 +255,8 @@ impl Server {
 
     /// Encrypts state that passes through the client with these keys, so that every process with
     /// the keys can decrypt it. Without them, each process generates a key at start.
-    pub fn seal(self, cipher: impl StateCipher) -> Self {
-        self.routing(|router| router.seal(cipher))
+    pub fn state_cipher(self, cipher: impl StateCipher) -> Self {
+        self.routing(|router| router.state_cipher(cipher))
     }
 
     /// Sets the store of one-time claims, for `ctx.step_once` across processes.
@@ -331,10 +331,7 @@ impl Server {
 
     /// Supports the protocol versions of one era only.
     pub fn only(mut self, era: Era) -> Self {
-        self.eras = match era {
-            Era::Modern => SupportedEras::Modern,
-            Era::Legacy => SupportedEras::Legacy,
-        };
+        self.eras = era.into();
         self
     }
 
@@ -387,7 +384,7 @@ impl Server {
                     authority.use_stores(stores);
                 }
                 let stores = own.cloned().unwrap_or_else(wharf_store::memory_stores);
-                let configured = authority.configure(&stores, router.seal().clone());
+                let configured = authority.configure(&stores, router.state_cipher().clone());
                 configured.map_err(|problem| BuildError::new("auth", problem))?;
                 http.authority(authority)
             }

@@ -72,7 +72,7 @@ pub static CASES: &[Case] = cases! {
     basics::lists_are_walked_to_their_end EVERYWHERE EVERY;
     basics::a_tool_is_called_with_values_and_gives_values EVERYWHERE EVERY;
     basics::a_tool_that_fails_is_a_result_and_for_values_an_error EVERYWHERE EVERY;
-    basics::unknown_tools_and_arguments_are_told EVERYWHERE EVERY;
+    basics::unknown_tools_and_arguments_are_errors EVERYWHERE EVERY;
     basics::every_content_arrives EVERYWHERE EVERY;
     basics::resources_are_read EVERYWHERE EVERY;
     basics::prompts_are_filled_in EVERYWHERE EVERY;
@@ -90,11 +90,11 @@ pub static CASES: &[Case] = cases! {
     server_requests::roots_are_listed DIRECT EVERY;
     server_requests::no_consent_prompt_without_a_terminal DIRECT FORMS;
     server_requests::an_answer_that_does_not_fit_its_form_fails_the_call DIRECT FORMS;
-    subscriptions::a_change_of_the_tools_is_heard EVERYWHERE EVERY;
+    subscriptions::a_change_of_the_tools_is_notified EVERYWHERE EVERY;
     subscriptions::a_resource_is_followed EVERYWHERE EVERY;
     shutdown::a_call_that_is_dropped_is_cancelled_there EVERYWHERE ERAS;
     shutdown::a_call_that_is_silent_too_long_ends DIRECT ERAS;
-    shutdown::a_closed_client_says_so EVERYWHERE ERAS;
+    shutdown::a_closed_client_returns_an_error EVERYWHERE ERAS;
     shutdown::a_crashed_server_is_started_again CHILD ERAS;
     shutdown::a_server_ends_with_its_client CHILD LEGACY;
 };

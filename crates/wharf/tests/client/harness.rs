@@ -38,7 +38,7 @@ pub enum Route {
 
 impl Route {
     /// Returns true if this route supports `revision`.
-    pub fn speaks(self, revision: &str) -> bool {
+    pub fn supports(self, revision: &str) -> bool {
         match self {
             Route::Local => revision == FOUND_OUT,
             Route::Sse2024 => revision != "2026-07-28",
@@ -136,7 +136,7 @@ impl Harness {
     }
 
     /// Returns true if the negotiated revision is known to be `first` or later.
-    pub fn knows(&self, first: &str) -> bool {
+    pub fn is_at_least(&self, first: &str) -> bool {
         match (self.revision, self.route) {
             (FOUND_OUT, Route::Sse2024) => first <= "2025-11-25",
             (FOUND_OUT, _) => true,

@@ -31,7 +31,7 @@ fn main() -> ExitCode {
 /// One test for each route and revision of the case.
 fn trials(case: &'static Case) -> impl Iterator<Item = Trial> {
     case.routes.iter().flat_map(move |&route| {
-        let revisions = case.revisions.iter().filter(move |revision| route.speaks(revision));
+        let revisions = case.revisions.iter().filter(move |revision| route.supports(revision));
         revisions.map(move |&revision| {
             let name = format!("{}/{route:?}/{revision}", case.name);
             Trial::test(name, move || {

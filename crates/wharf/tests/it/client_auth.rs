@@ -55,7 +55,7 @@ impl Ledger {
     }
 
     /// Invalidates all tokens that were issued so far.
-    fn forget(&self) {
+    fn invalidate_all(&self) {
         self.good.lock().unwrap().clear();
     }
 
@@ -259,7 +259,7 @@ async fn a_login_pauses_the_timeout_of_a_reopened_session() {
     let hurried = Client::builder().auth(auth).era(Era::Legacy).timeout(Duration::from_secs(30));
     let client = hurried.connect(server.url()).await.unwrap();
     client.call("t", ()).await.unwrap();
-    ledger.forget();
+    ledger.invalidate_all();
     client.call("t", ()).await.unwrap();
     assert_eq!(ledger.visits().len(), 2);
 }
@@ -270,7 +270,7 @@ async fn many_calls_whose_token_ended_share_the_next() {
         let ledger = Ledger::default();
         let (address, _issuer) = serve(&ledger).await;
         let client = connect(&ledger, &format!("http://{address}/mcp"), Some(era)).await;
-        ledger.forget();
+        ledger.invalidate_all();
         let calls: Vec<_> = (0..16)
             .map(|_| {
                 let client = client.clone();

@@ -72,7 +72,7 @@ async fn refusal_carries_the_error_that_travelled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn timeout_says_which_one_and_how_long() {
+async fn a_timeout_error_names_its_limit_and_duration() {
     let client = Client::connect(server()).await.unwrap();
     let second = Duration::from_secs(1);
     let idle = client.call("hang", ()).timeout(second).await.unwrap_err();
@@ -117,7 +117,7 @@ async fn rubbish_is_not_mcp() {
 }
 
 #[tokio::test]
-async fn unusable_targets_are_told_apart_from_unreachable_ones() {
+async fn unusable_targets_differ_from_unreachable_ones() {
     for target in ["mailto:harbour", "http://", "ws://", "http://me:x@host", "tcp:1"] {
         let error = Client::connect(target).await.unwrap_err();
         assert!(matches!(error, ConnectError::InvalidTarget { .. }), "{target}: {error:?}");
@@ -126,7 +126,7 @@ async fn unusable_targets_are_told_apart_from_unreachable_ones() {
 
 /// Errors that the user must fix are not reported as an unreachable server, and are not retried.
 #[tokio::test]
-async fn unusable_settings_are_told_apart_from_unreachable_servers() {
+async fn unusable_settings_differ_from_unreachable_servers() {
     let demands = "HTTP/1.1 407 Proxy Authentication Required\r\n\r\n";
     let proxy = format!("http://{}", rubbish(demands).await);
     for target in ["https://harbour.example/", "wss://harbour.example/"] {

@@ -247,7 +247,7 @@ async fn a_transport_of_the_application_is_a_target() {
 }
 
 #[tokio::test]
-async fn a_transport_of_the_application_decides_itself_who_is_calling() {
+async fn a_transport_of_the_application_sets_the_principal() {
     let targets: [Target; 2] =
         [counting().await.into(), (tokio::io::empty(), tokio::io::sink()).into()];
     for target in targets {

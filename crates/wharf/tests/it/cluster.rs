@@ -48,7 +48,7 @@ impl Cluster {
                 Arc::new(ServerProtocol::new(Implementation::new("cluster", "1"))),
                 router.clone(),
             )
-            .deadlines(Deadlines { idle: None, total: None });
+            .deadlines(Deadlines::NONE);
             let http = Http::new().stores(ports.stores());
             (HttpService::new(Arc::new(host), http, Shutdown::new()), router.registry())
         };
@@ -118,7 +118,7 @@ struct Stream(HttpBody);
 
 impl Stream {
     /// Subjects of all messages that arrive until the stream is silent for a while.
-    async fn hear(&mut self) -> Vec<String> {
+    async fn next_subjects(&mut self) -> Vec<String> {
         let mut heard = Vec::new();
         while let Ok(Some(frame)) = timeout(Duration::from_secs(3), self.0.frame()).await {
             let text = frame.unwrap().into_data().unwrap();
@@ -142,23 +142,23 @@ async fn a_subscription_made_anywhere_counts_everywhere() {
     let (client, other) = (cluster.client(0).await, cluster.client(1).await);
     let (mut own, mut others) =
         (cluster.get(&client, 1, None).await, cluster.get(&other, 1, None).await);
-    own.hear().await;
-    others.hear().await;
+    own.next_subjects().await;
+    others.next_subjects().await;
     cluster.call(&client, 0, "resources/subscribe", json!({"uri": "x:a"})).await;
     cluster.call(&client, 2, "resources/subscribe", json!({"uri": "x:b"})).await;
-    own.hear().await;
+    own.next_subjects().await;
     for node in 0..3 {
         cluster.registry(node).resource_updated("x:a");
-        assert_eq!(own.hear().await, ["x:a"], "{node}");
+        assert_eq!(own.next_subjects().await, ["x:a"], "{node}");
     }
     cluster.call(&client, 2, "resources/unsubscribe", json!({"uri": "x:a"})).await;
-    own.hear().await;
+    own.next_subjects().await;
     cluster.registry(0).resource_updated("x:a");
     cluster.registry(0).resource_updated("x:b");
-    assert_eq!(own.hear().await, ["x:b"]);
+    assert_eq!(own.next_subjects().await, ["x:b"]);
     cluster.registry(0).tools_changed();
-    assert_eq!(own.hear().await, ["notifications/tools/list_changed"]);
-    assert_eq!(others.hear().await, ["notifications/tools/list_changed"]);
+    assert_eq!(own.next_subjects().await, ["notifications/tools/list_changed"]);
+    assert_eq!(others.next_subjects().await, ["notifications/tools/list_changed"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -169,16 +169,16 @@ async fn a_subscription_applies_on_nodes_without_the_session() {
     cluster.call(&client, 1, "resources/subscribe", json!({"uri": "x:a"})).await;
     // The node with the stream loads the subscriptions.
     let mut own = cluster.get(&client, 0, None).await;
-    own.hear().await;
+    own.next_subjects().await;
     cluster.registry(0).resource_updated("x:a");
-    assert_eq!(own.hear().await, ["x:a"]);
+    assert_eq!(own.next_subjects().await, ["x:a"]);
     // The node with the stream sends changes that preceded its update of the subscriptions.
     cluster.call(&client, 1, "resources/subscribe", json!({"uri": "x:b"})).await;
     cluster.registry(0).resource_updated("x:b");
-    assert!(own.hear().await.is_empty());
+    assert!(own.next_subjects().await.is_empty());
     cluster.ports.deaf(false);
     cluster.call(&client, 1, "logging/setLevel", json!({"level": "error"})).await;
-    assert!(own.hear().await.contains(&"x:b".to_owned()));
+    assert!(own.next_subjects().await.contains(&"x:b".to_owned()));
 }
 
 #[tokio::test(start_paused = true)]
@@ -192,7 +192,7 @@ async fn changes_without_subscribers_are_sent_to_the_next_subscriber() {
     let mut last = None;
     for node in [1, 0, 2, 2, 1] {
         let mut own = cluster.get(&client, node, last).await;
-        let heard = own.hear().await;
+        let heard = own.next_subjects().await;
         assert!(heard.contains(&"x:a".to_owned()), "{heard:?}");
         assert!(heard.contains(&"notifications/tools/list_changed".to_owned()), "{heard:?}");
         drop(own);
@@ -213,7 +213,7 @@ async fn a_level_set_anywhere_counts_everywhere() {
         let call =
             json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "log"}});
         let reply = cluster.post(&client, node, call).await;
-        assert_eq!(Stream(reply.into_body()).hear().await, ["error", "reply"]);
+        assert_eq!(Stream(reply.into_body()).next_subjects().await, ["error", "reply"]);
     }
 }
 
@@ -227,11 +227,11 @@ async fn subscriptions_made_at_once_at_several_servers_are_all_kept() {
     });
     futures_util::future::join_all(subscribed).await;
     let mut own = cluster.get(&client, 2, None).await;
-    own.hear().await;
+    own.next_subjects().await;
     for uri in &uris {
         cluster.registry(1).resource_updated(&**uri);
     }
-    let mut heard = own.hear().await;
+    let mut heard = own.next_subjects().await;
     heard.sort_by_key(|uri| uri[2..].parse::<u32>().unwrap());
     assert_eq!(heard, uris);
 }

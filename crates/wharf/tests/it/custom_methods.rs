@@ -108,7 +108,7 @@ async fn its_handler_asks_the_client() {
 }
 
 #[tokio::test]
-async fn errors_say_what_is_wrong() {
+async fn errors_name_the_problem() {
     for builder in builders() {
         let client = builder.connect(endpoint()).await.unwrap();
         let fail = async |method, params: Value| {
@@ -153,7 +153,7 @@ async fn a_missing_scope_is_named() {
 }
 
 #[tokio::test]
-async fn a_proxy_forwards_it_only_if_it_is_told_to() {
+async fn a_proxy_forwards_it_only_if_configured() {
     for upstream in builders() {
         let upstream = upstream.handler(agreeing()).connect(endpoint()).await.unwrap();
         for builder in builders() {

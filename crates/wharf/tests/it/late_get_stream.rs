@@ -310,16 +310,16 @@ async fn a_subscription_outlives_the_only_resource() {
 async fn an_update_after_a_subscription_is_sent_even_if_the_listen_starts_late() {
     let endpoint = server().layer(SlowLayer).build().unwrap();
     let subscribe = ("resources/subscribe", json!({"uri": "test://one"}));
-    for is_heard in [false, true] {
+    for has_reader in [false, true] {
         let client = Client::new(&endpoint).await;
-        let stream = if is_heard { Some(client.stream().await) } else { None };
+        let stream = if has_reader { Some(client.stream().await) } else { None };
         client.request(subscribe.0, subscribe.1.clone()).await;
         endpoint.registry().resource_updated("test://one");
         let mut stream = if let Some(stream) = stream { stream } else { client.stream().await };
         assert_eq!(
             received_events(&mut stream).await,
             ["resources/updated test://one"],
-            "{is_heard}"
+            "{has_reader}"
         );
     }
 }

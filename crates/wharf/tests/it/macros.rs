@@ -233,7 +233,7 @@ fn arguments_that_do_not_fit_are_refused_by_name() {
 }
 
 #[test]
-fn a_plain_function_leaves_the_callers_thread_unless_it_is_cheap() {
+fn a_plain_function_runs_on_another_thread_unless_it_is_cheap() {
     let router = router().tool::<inline>().tool::<blocking>().build().unwrap();
     let caller = thread::Builder::new().name("caller".into());
     let job = move || {
@@ -304,7 +304,7 @@ fn arguments_are_completed_where_they_are_declared() {
 }
 
 #[test]
-fn a_macro_leaves_the_function_callable() {
+fn a_function_with_a_macro_stays_callable() {
     assert_eq!(search("ship".into(), "de".into(), vec![]), "ship de 0");
     let sum = block_on(add(1, State(Bonus(0)), 2, None, Some("eu".into())));
     assert_eq!(sum, "3 eu");

@@ -165,7 +165,7 @@ async fn every_way_to_fail_is_masked_in_every_revision() {
 }
 
 #[tokio::test]
-async fn a_result_of_a_tool_that_says_it_is_an_error_is_masked() {
+async fn a_tool_result_with_is_error_is_masked() {
     let (log, _guard) = LogBuffer::start();
     let endpoint = Server::new("test", "1").mask_errors(true).build().unwrap();
     // Also for a tool that is added while the server runs.

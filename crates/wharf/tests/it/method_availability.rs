@@ -125,7 +125,7 @@ async fn only_declared_methods_are_supported() {
 }
 
 #[tokio::test]
-async fn a_server_of_one_era_names_what_it_speaks() {
+async fn a_server_of_one_era_names_its_revisions() {
     let modern = || full().only(wharf::Era::Modern);
     let reply = ask(modern(), MODERN, "tools/call", json!({"name": "t"})).await;
     assert!(reply["result"].is_object(), "{reply}");

@@ -145,7 +145,7 @@ async fn forwarded_calls_are_observed_by_every_side() {
 async fn a_subscription_that_the_server_ends_is_complete() {
     let (endpoint, served) = observed(server());
     let client = Client::builder().era(Era::Modern).connect(&endpoint).await.unwrap();
-    let filter = SubscriptionFilter { tools: true, ..SubscriptionFilter::default() };
+    let filter = SubscriptionFilter::default().tools(true);
     let mut subscription = client.listen(filter).await.unwrap();
     endpoint.shutdown();
     while timeout(PATIENCE, subscription.next()).await.expect("patience").is_some() {}

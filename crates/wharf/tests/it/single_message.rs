@@ -170,7 +170,7 @@ fn a_question_takes_two_messages() {
 }
 
 #[test]
-fn a_pin_tells_the_revision_of_a_message_that_does_not() {
+fn a_protocol_version_applies_to_a_message_without_one() {
     let endpoint = endpoint();
     let list = legacy("tools/list", json!({}));
     let old = handle(&endpoint, &list, pinned("2024-11-05")).unwrap();

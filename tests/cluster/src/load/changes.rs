@@ -70,14 +70,14 @@ impl ReceivedEvents {
 impl Load {
     /// Missing and unexpected notifications of the subscribers.
     #[must_use]
-    pub fn untold(&self, deaths: &[(String, Instant)]) -> Vec<String> {
+    pub fn problems(&self, deaths: &[(String, Instant)]) -> Vec<String> {
         let changes = self.changes();
         self.watches.iter().flat_map(|watch| watch.problems(&changes, deaths)).collect()
     }
 
     /// Number of notifications and of broken streams of each subscriber.
     #[must_use]
-    pub fn told(&self) -> Vec<(&'static str, (usize, usize))> {
+    pub fn notification_counts(&self) -> Vec<(&'static str, (usize, usize))> {
         self.watches.iter().map(|watch| (watch.who(), watch.counts())).collect()
     }
 
@@ -132,7 +132,7 @@ impl Load {
             let sse::SseEvent { id: Some(id), message: Some(message) } = event else { continue };
             let told = what_changed(&message);
             match received.take(id, message) {
-                Ok(true) => told.iter().for_each(|what| watch.told(what)),
+                Ok(true) => told.iter().for_each(|what| watch.notified(what)),
                 Ok(false) => drop(self.counts.replayed.fetch_add(1, Ordering::Relaxed)),
                 Err(problem) => return self.wrong(watch.who(), &problem),
             }
@@ -163,7 +163,7 @@ impl Load {
                         if message["method"] == json!(ACKNOWLEDGED) {
                             watch.opened();
                         }
-                        what_changed(&message).iter().for_each(|what| watch.told(what));
+                        what_changed(&message).iter().for_each(|what| watch.notified(what));
                     }
                     watch.closed();
                 }
@@ -183,15 +183,14 @@ impl Load {
         let mut over = self.over.subscribe();
         let listen = async {
             loop {
-                let uris = [note(who, 0), note(who, 1)].into();
                 let filter =
-                    SubscriptionFilter { tools: true, uris, ..SubscriptionFilter::default() };
+                    SubscriptionFilter::default().tools(true).uris([note(who, 0), note(who, 1)]);
                 if let Ok(mut changes) = client.listen(filter).await {
                     watch.opened();
                     while let Some(Ok(change)) = changes.next().await {
                         match change {
-                            Notification::ToolsChanged => watch.told(TOOLS),
-                            Notification::ResourceUpdated { uri } => watch.told(&uri),
+                            Notification::ToolsChanged => watch.notified(TOOLS),
+                            Notification::ResourceUpdated { uri } => watch.notified(&uri),
                             _ => {}
                         }
                     }

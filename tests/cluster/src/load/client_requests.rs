@@ -134,7 +134,7 @@ impl Load {
         let cancel = json!({
             "jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": number},
         });
-        match session.tell(&cancel, self.patience()).await {
+        match session.notify(&cancel, self.patience()).await {
             Ok(()) => {
                 self.counts.stopped.fetch_add(1, Ordering::Relaxed);
                 self.add(&key, TaskEvent::Cancelled { too_late: false });

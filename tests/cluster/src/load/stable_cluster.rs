@@ -53,7 +53,8 @@ impl Load {
         }
         self.cancelled_call(&session, who, 1).await;
         let last: Vec<_> = self.changes().iter().rev().take(TIMES as usize).cloned().collect();
-        let all_know = || self.watches.iter().all(|it| last.iter().all(|change| it.knows(change)));
+        let all_know =
+            || self.watches.iter().all(|it| last.iter().all(|change| it.has_received(change)));
         self.until("not all listeners were told on the stable cluster", all_know).await;
     }
 

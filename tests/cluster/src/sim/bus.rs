@@ -30,8 +30,8 @@ type BusMessage = (Arc<str>, Arc<[u8]>);
 pub struct BusHub(Arc<Mutex<Vec<UnboundedSender<BusMessage>>>>);
 
 impl BusHub {
-    fn say(&self, said: &BusMessage) {
-        lock(&self.0).retain(|subscriber| subscriber.send(said.clone()).is_ok());
+    fn publish(&self, message: &BusMessage) {
+        lock(&self.0).retain(|subscriber| subscriber.send(message.clone()).is_ok());
     }
 
     /// Accepts connections of nodes while the host runs.
@@ -39,11 +39,11 @@ impl BusHub {
         let listener = TcpListener::bind((IpAddr::from(Ipv4Addr::UNSPECIFIED), PORT)).await?;
         loop {
             let (stream, _) = listener.accept().await?;
-            tokio::spawn(self.clone().tell(stream));
+            tokio::spawn(self.clone().serve_subscriber(stream));
         }
     }
 
-    async fn tell(self, mut stream: TcpStream) -> io::Result<()> {
+    async fn serve_subscriber(self, mut stream: TcpStream) -> io::Result<()> {
         let (subscriber, mut said) = unbounded_channel();
         lock(&self.0).push(subscriber);
         stream.write_u8(0).await?;
@@ -96,7 +96,7 @@ impl RemoteBus {
     async fn connected(&self) -> io::Result<()> {
         let mut stream = timeout(REPLY_TIMEOUT, TcpStream::connect((HOST, PORT))).await??;
         timeout(REPLY_TIMEOUT, stream.read_u8()).await??;
-        self.heard(|_, subscriber| subscriber.missed());
+        self.deliver(|_, subscriber| subscriber.missed());
         loop {
             if timeout(HEARTBEAT_INTERVAL * 3, stream.read_u8()).await?? == 0 {
                 continue;
@@ -109,15 +109,15 @@ impl RemoteBus {
             timeout(HEARTBEAT_INTERVAL * 3, stream.read_exact(&mut topic)).await??;
             timeout(HEARTBEAT_INTERVAL * 3, stream.read_exact(&mut message)).await??;
             let topic = String::from_utf8_lossy(&topic).into_owned();
-            self.heard(|wanted, subscriber| {
+            self.deliver(|wanted, subscriber| {
                 if wanted == topic {
-                    subscriber.hear(&topic, &message);
+                    subscriber.receive(&topic, &message);
                 }
             });
         }
     }
 
-    fn heard(&self, tell: impl Fn(&str, &Arc<dyn BusSubscriber>)) {
+    fn deliver(&self, tell: impl Fn(&str, &Arc<dyn BusSubscriber>)) {
         let subscribers: Vec<_> = lock(&self.subscribers).all.values().cloned().collect();
         subscribers.iter().for_each(|(topic, subscriber)| tell(topic, subscriber));
     }
@@ -127,7 +127,7 @@ impl Bus for RemoteBus {
     fn publish(&self, topic: &str, message: Vec<u8>) -> Stored<()> {
         let (hub, said) = (self.hub.clone(), (topic.into(), message.into()));
         self.store_client.there(move || {
-            hub.say(&said);
+            hub.publish(&said);
             Box::pin(std::future::ready(Ok(())))
         })
     }

@@ -53,7 +53,7 @@ fn now() -> u64 {
 }
 
 /// The key that all nodes share.
-fn seal() -> Arc<dyn StateCipher> {
+fn state_cipher() -> Arc<dyn StateCipher> {
     Arc::new(KEY.parse::<KeyRing>().unwrap_or_else(|_| KeyRing::random()))
 }
 

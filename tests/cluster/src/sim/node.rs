@@ -71,7 +71,7 @@ impl SimNode {
         let router = Router::builder()
             .store(stores)
             .tasks(self.options)
-            .seal(super::seal())
+            .state_cipher(super::state_cipher())
             .state(tool_state)
             .add(worker())
             .build()?;
@@ -112,7 +112,7 @@ impl NodeCall {
 
 /// Drives a call as a transport would.
 async fn answer(router: Router, request: Request, timer: Arc<dyn Timer>) -> Outcome {
-    let deadlines = Deadlines { idle: None, total: Some(Duration::from_secs(60)) };
+    let deadlines = Deadlines::NONE.total(Some(Duration::from_secs(60)));
     let mut exchange = ActiveCall::start(&router, request, timer, deadlines);
     loop {
         if let CallEvent::Done(outcome) = std::future::poll_fn(|cx| exchange.poll_event(cx)).await {

@@ -44,7 +44,7 @@ pub(crate) fn write(path: &Path, text: &str) -> Result<(), TokenFileError> {
     }
     let mut random = [0; 8];
     ring::rand::SecureRandom::fill(&ring::rand::SystemRandom::new(), &mut random)
-        .map_err(|_| TokenFileError::at(path, &"the system gives no random numbers"))?;
+        .map_err(|_| TokenFileError::at(path, &"the system returned no random bytes"))?;
     let sibling_path = sibling_path(path, &format!("{:016x}.tmp", u64::from_ne_bytes(random)));
     let written = write_new(&sibling_path, text).and_then(|()| fs::rename(&sibling_path, path));
     written.map_err(|error| {

@@ -30,7 +30,7 @@ use crate::{
     cli::Bench,
     context::Context,
     error::CliError,
-    target,
+    target_argument,
 };
 
 /// Default durations of the measurement and of the warm-up.
@@ -85,7 +85,7 @@ impl Bench {
         context: &Context,
     ) -> Result<(Vec<BenchConnection>, BenchSubject), CliError> {
         let words = self.words.words.clone();
-        let (target, words) = target::split(words, &context.shared.command)?;
+        let (target, words) = target_argument::split(words, &context.shared.command)?;
         let wanted = match words.split_first() {
             Some((name, words)) => Some((name, parse_arguments(words)?)),
             None => None,
@@ -147,7 +147,7 @@ fn bench_connections(
 ) -> Vec<BenchConnection> {
     let CallOptions { idle, total, .. } = CallOptions::default();
     let idle = timeout.unwrap_or(idle);
-    let deadlines = Deadlines { idle: Some(idle), total: Some(idle.max(total)) };
+    let deadlines = Deadlines::NONE.idle(Some(idle)).total(Some(idle.max(total)));
     let work = Arc::new(work);
     clients.iter().map(|client| BenchConnection::new(client, work.clone(), deadlines)).collect()
 }

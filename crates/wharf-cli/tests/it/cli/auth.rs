@@ -199,7 +199,7 @@ fn an_expired_token_is_renewed_once_for_concurrent_calls() {
 }
 
 #[test]
-fn logging_out_revokes_and_forgets() {
+fn logging_out_revokes_and_removes_the_tokens() {
     let me = TestUser::new("auth-logout");
     let url = me.gate.url.clone();
     me.run(&["auth", "logout", &url]).error(3);

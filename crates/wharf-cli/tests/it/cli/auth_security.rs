@@ -124,7 +124,7 @@ fn a_logout_failure_is_reported() {
     fs::remove_file(&lock).unwrap();
     symlink(me.sandbox.dir.join("elsewhere"), &lock).unwrap();
     let ran = me.run(&["auth", "logout", &url]);
-    let error = ran.told(3);
+    let error = ran.printed_error(3);
     assert_eq!(error["message"], format!("You are still logged in at {url}"));
     assert!(error["hint"].as_str().unwrap().contains("symbolic link"), "{error}");
     assert_eq!(ran.out, "{\"loggedOut\":[]}\n");

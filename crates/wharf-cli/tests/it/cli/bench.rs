@@ -81,7 +81,7 @@ fn every_figure_has_a_name_and_a_unit() {
 }
 
 #[test]
-fn an_open_loop_keeps_its_rate_and_tells_what_it_missed() {
+fn an_open_loop_keeps_its_rate_and_reports_missed_calls() {
     let sandbox = Sandbox::new("bench-open");
     let words = ["bench", "echo", "text=hi", "--rate", "50", "--count", "10"];
     let open = report(&sandbox.demo(&[&words[..], &["--connections", "2"]].concat()), 0);
@@ -108,7 +108,7 @@ fn errors_are_reported_by_kind() {
         assert_eq!(kinds.len(), 1, "{kinds:?}");
         assert_eq!(kinds[0]["kind"], "tool_execution_failed");
         assert_eq!((&kinds[0]["message"], number(&kinds[0], "count")), (&"rain".into(), 20.0));
-        assert_eq!(ran.told(5)["message"], "20 of 20 calls failed");
+        assert_eq!(ran.printed_error(5)["message"], "20 of 20 calls failed");
     }
 }
 
@@ -250,13 +250,13 @@ mod at_a_terminal {
     }
 
     #[test]
-    fn ctrl_c_leaves_a_report_for_programs_too() {
+    fn ctrl_c_prints_a_report_for_programs_too() {
         let sandbox = Sandbox::new("bench-stop");
         let words = ["bench", "sleep", "seconds=0.05", "--duration", "10m", "--warmup", "0"];
         let traced = ["--connections", "1", "--trace", "--", WHARF, "serve"];
         let running = Running::start(sandbox.command(&[&words[..], &traced[..]].concat()));
-        running.told("\"slept\"");
-        running.told("\"method\":\"tools/call\"");
+        running.wait_for_stderr("\"slept\"");
+        running.wait_for_stderr("\"method\":\"tools/call\"");
         interrupt(&running.child);
         let report = running.line();
         assert_eq!(report["interrupted"], true);

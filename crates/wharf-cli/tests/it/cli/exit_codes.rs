@@ -103,14 +103,14 @@ fn a_tool_error_exits_with_5_and_prints_its_result() {
     let ran = sandbox.demo(&["call", "fail", "reason=rain"]);
     let result: Value = serde_json::from_str(&ran.out).unwrap();
     assert_eq!(result["isError"], true);
-    let error = ran.told(5);
+    let error = ran.printed_error(5);
     assert_eq!(
         (&error["kind"], &error["message"]),
         (&"tool_execution_failed".into(), &"rain".into())
     );
     let error = sandbox.demo(&["read", "demo://nothing"]).error(5);
     assert_eq!(error["kind"], "resource_not_found");
-    sandbox.demo(&["call", "sleep", "seconds=-1"]).told(5);
+    sandbox.demo(&["call", "sleep", "seconds=-1"]).printed_error(5);
 }
 
 #[test]

@@ -37,9 +37,9 @@ impl Running {
     }
 
     /// Reads stderr until a line has `text`.
-    pub(crate) fn told(&self, text: &str) -> String {
+    pub(crate) fn wait_for_stderr(&self, text: &str) -> String {
         let mut lines = std::iter::from_fn(|| self.err.recv_timeout(PATIENCE).ok());
-        lines.find(|line| line.contains(text)).expect("it is told in time")
+        lines.find(|line| line.contains(text)).expect("the line is printed in time")
     }
 
     pub(crate) fn line(&self) -> Value {
@@ -67,7 +67,7 @@ fn ctrl_c_cancels_the_call() {
     for era in ["modern", "legacy"] {
         let words = ["call", "sleep", "seconds=600", "--trace", "--era", era, "--", WHARF, "serve"];
         let running = Running::start(sandbox.command(&words));
-        running.told("\"method\":\"tools/call\"");
+        running.wait_for_stderr("\"method\":\"tools/call\"");
         interrupt(&running.child);
         let (code, rest) = running.end();
         assert_eq!(code, 130, "{era}: {rest}");
@@ -102,7 +102,7 @@ fn ctrl_c_ends_the_command_while_a_result_is_checked() {
     let url = slow_server(Arc::new(script), Pauses::EachReply(Duration::ZERO));
     let words = ["call", &*url, "look", "--trace", "--era", "modern"];
     let running = Running::start(sandbox.command(&words));
-    running.told("structuredContent");
+    running.wait_for_stderr("structuredContent");
     interrupt(&running.child);
     let (code, rest) = running.end();
     assert_eq!(code, 130, "{rest}");
@@ -115,7 +115,7 @@ fn a_second_ctrl_c_does_not_wait() {
     let stubborn = "trap '' TERM; echo here >&2; while :; do sleep 1; done";
     let words = ["list", "--stderr", "--", "sh", "-c", stubborn];
     let running = Running::start(sandbox.command(&words));
-    running.told("here");
+    running.wait_for_stderr("here");
     interrupt(&running.child);
     interrupt(&running.child);
     assert_eq!(running.end().0, 130);
@@ -127,7 +127,7 @@ fn sigterm_stops_the_started_server() {
     let stubborn = "trap '' TERM; echo pid $$ >&2; while :; do sleep 1; done";
     let running =
         Running::start(sandbox.command(&["list", "--stderr", "--", "sh", "-c", stubborn]));
-    let server = running.told("pid ");
+    let server = running.wait_for_stderr("pid ");
     let server = server.trim().rsplit(' ').next().and_then(|word| word.parse().ok());
     let server = server.and_then(Pid::from_raw).unwrap();
     test_kill_process(server).expect("it runs");

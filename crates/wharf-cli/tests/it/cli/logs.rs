@@ -46,13 +46,13 @@ fn text_is_chosen_by_the_option_or_the_variable() {
 fn an_invalid_format_is_an_error() {
     let sandbox = Sandbox::new("log-wrong");
     let ran = serve(&sandbox, &["--log-format", "xml"], &[]);
-    let error = ran.told(1);
+    let error = ran.printed_error(1);
     assert_eq!(
         error["message"],
         "--log-format: \"xml\" is no format of log lines: write text or json"
     );
     let mut command = sandbox.command(&["list", "--", WHARF, "serve"]);
     command.env("WHARF_LOG", "verbose");
-    let error = finished(command, "").told(1);
+    let error = finished(command, "").printed_error(1);
     assert!(error["message"].as_str().unwrap().starts_with("WHARF_LOG: \"verbose\""), "{error}");
 }

@@ -46,13 +46,13 @@ impl CommandOutput {
     /// Error, which must be one line of JSON with this exit code; stdout is empty then.
     pub(crate) fn error(&self, code: i32) -> Value {
         assert_eq!((self.code, self.out.as_str()), (code, ""), "{self:?}");
-        self.told(code)
+        self.printed_error(code)
     }
 
     /// Error that is printed in addition to a result.
-    pub(crate) fn told(&self, code: i32) -> Value {
+    pub(crate) fn printed_error(&self, code: i32) -> Value {
         assert_eq!(self.code, code, "{self:?}");
-        let line = self.err.lines().last().expect("stderr says something");
+        let line = self.err.lines().last().expect("stderr has a line");
         let mut told: Value = serde_json::from_str(line).expect("stderr is JSON");
         assert_eq!(told["error"]["exit"], code);
         told["error"].take()

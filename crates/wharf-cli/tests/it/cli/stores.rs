@@ -143,7 +143,7 @@ fn the_printed_serve_address_works() {
     let address = taken.local_addr().unwrap().to_string();
     for transport in ["--http", "--tcp"] {
         let ran = sandbox.run(&["serve", transport, &address]);
-        ran.told(1);
+        ran.printed_error(1);
         assert!(!ran.err.contains("Give clients") && !ran.err.contains("serving"), "{ran:?}");
     }
     let mut command = sandbox.command(&["serve", "--http", "0.0.0.0:0"]);

@@ -55,7 +55,7 @@ fn a_cancelled_task_stays_cancelled() {
         assert_eq!(cancelled["status"], "cancelled", "{era}");
         for verb in ["watch", "resume"] {
             let ran = sandbox.run(&["tasks", verb, &served.url, &id, "--era", era]);
-            assert_eq!(ran.told(5)["kind"], "task_cancelled", "{era} {verb}");
+            assert_eq!(ran.printed_error(5)["kind"], "task_cancelled", "{era} {verb}");
         }
     }
 }
@@ -95,21 +95,21 @@ fn ctrl_c_cancels_the_task_of_a_call_but_not_a_resumed_one() {
         let words = ["call", &served.url, "voyage", "days=600", "--trace", "--era", era];
         let running = Running::start(sandbox.command(&words));
         if era == "modern" {
-            running.told("\"resultType\":\"task\"");
+            running.wait_for_stderr("\"resultType\":\"task\"");
             interrupt(&running.child);
             let (code, rest) = running.end();
             assert_eq!(code, 130, "{rest}");
             assert!(rest.contains("\"method\":\"tasks/cancel\""), "{rest}");
         } else {
             // In the legacy dialect only calls that request a task become tasks.
-            running.told("\"method\":\"tools/call\"");
+            running.wait_for_stderr("\"method\":\"tools/call\"");
             interrupt(&running.child);
             assert_eq!(running.end().0, 130);
         }
         let id = start_voyage(&sandbox, &served.url, era, "days=600");
         let words = ["tasks", "resume", &served.url, &id, "--trace", "--era", era];
         let running = Running::start(sandbox.command(&words));
-        running.told("\"method\":\"tasks/get\"");
+        running.wait_for_stderr("\"method\":\"tasks/get\"");
         interrupt(&running.child);
         let (code, rest) = running.end();
         assert!(code == 130 && !rest.contains("tasks/cancel"), "{rest}");

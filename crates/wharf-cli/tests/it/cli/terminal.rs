@@ -239,7 +239,7 @@ fn a_terminal_without_utf8_gets_ascii() {
     // Output to a pipe is UTF-8 in every locale.
     let mut command = sandbox.command(&["call", "fail", "reason=ü", "--", WHARF, "serve"]);
     command.env("LC_ALL", "C");
-    assert_eq!(finished(command, "").told(5)["message"], "ü");
+    assert_eq!(finished(command, "").printed_error(5)["message"], "ü");
     let mut command = sandbox.command(&["call", "echo", "text=ü", "--", WHARF, "serve"]);
     command.env("LC_ALL", "C.UTF-8");
     assert_eq!(Pty::start(command).end().1, "ü\n");

@@ -62,7 +62,7 @@ impl FakeTransport {
     /// A server with these capabilities.
     pub(crate) fn with(capabilities: Value) -> Self {
         let capabilities = serde_json::from_value(capabilities).unwrap();
-        let discovery = Discovery { capabilities, ..Discovery::default() };
+        let discovery = Discovery::default().capabilities(capabilities);
         FakeTransport {
             about: ServerInfo::new(Implementation::new("fake", "1"), discovery),
             sends_param_headers: false,
@@ -258,12 +258,9 @@ pub(crate) fn caller_with(
 
 pub(crate) fn page<T>(items: impl IntoIterator<Item = T>, next: Option<&str>, ttl: u64) -> Page<T> {
     let items = items.into_iter().map(Arc::new).collect();
-    Page {
-        body: Arc::new(PageBody::new(items)),
-        next: next.map(str::to_owned),
-        cache: CacheHint::private(ttl),
-        meta: None,
-    }
+    Page::new(Arc::new(PageBody::new(items)))
+        .next(next.map(str::to_owned))
+        .cache(CacheHint::private(ttl))
 }
 
 pub(crate) fn tools(names: &[&str], next: Option<&str>) -> Outcome {
@@ -281,7 +278,7 @@ pub(crate) fn required(
     state: Option<&str>,
 ) -> Outcome {
     let requests = requests.into_iter().map(|(key, ask)| (key.to_owned(), ask)).collect();
-    Outcome::InputRequired(Box::new(InputRequired { requests, state: state.map(str::to_owned) }))
+    Outcome::InputRequired(Box::new(InputRequired::new(requests, state.map(str::to_owned))))
 }
 
 pub(crate) fn names(tools: &[Arc<ToolInfo>]) -> Vec<&str> {

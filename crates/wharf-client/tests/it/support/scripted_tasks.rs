@@ -262,7 +262,7 @@ fn answer(
                 let (id, progress) = ("t-1".into(), it.progress.unwrap());
                 let said =
                     Notification::TaskProgress { id, token, progress, total: None, message: None };
-                if wanted.wants(&said) {
+                if wanted.includes(&said) {
                     outbox.notify(said);
                 }
                 return Box::pin(pending());

@@ -208,7 +208,7 @@ fn start(
 
 /// Deadlines of a task: no idle timeout, and its `ttl` in total.
 pub(crate) fn task_deadlines(ttl: u64) -> Deadlines {
-    Deadlines { idle: None, total: Some(Duration::from_millis(ttl)) }
+    Deadlines::NONE.total(Some(Duration::from_millis(ttl)))
 }
 
 /// Rebuilds the request from the record. Extensions added by outer layers are missing.

@@ -6,7 +6,7 @@ use std::{
 };
 
 use wharf_model::{BoxFuture, Notification, Timer};
-use wharf_schema::value_problems;
+use wharf_schema::problem_report;
 
 use crate::{context::progress::ProgressUpdate, tasks::options::TaskOptions};
 
@@ -31,7 +31,7 @@ impl ProgressReports {
         match notification {
             Notification::Progress { progress, total, message } => {
                 let is_long = message.as_ref().is_some_and(|text| text.len() > self.most);
-                let message = if is_long { message.map(value_problems::shorten) } else { message };
+                let message = if is_long { message.map(problem_report::shorten) } else { message };
                 self.last = Some(ProgressUpdate { progress, total, message });
             }
             // The content is not logged: it was meant for the client.

@@ -13,7 +13,7 @@ pub(super) fn reserve_result(scheduler: &TaskScheduler, id: &str, end: TaskEnd) 
     match scheduler.memory.resize(id, size) {
         Ok(()) => end,
         Err(_) => {
-            let text = format!("There is no room for the result of {size} bytes in the task store");
+            let text = format!("cannot store the result of {size} bytes: the task store is full");
             let _ = scheduler.memory.resize(id, 0);
             TaskEnd::Failed((&Error::new(ErrorKind::TaskFailed).with_message(text)).into())
         }

@@ -107,7 +107,7 @@ impl Drop for LoopGuard {
 pub(super) struct TaskBusSubscriber(pub(super) Weak<TaskScheduler>);
 
 impl BusSubscriber for TaskBusSubscriber {
-    fn hear(&self, _topic: &str, message: &[u8]) {
+    fn receive(&self, _topic: &str, message: &[u8]) {
         if let Some(scheduler) = self.0.upgrade() {
             scheduler.receive(message);
         }

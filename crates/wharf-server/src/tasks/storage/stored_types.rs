@@ -6,7 +6,7 @@ use wharf_model::{
     ClientCapabilities, ClientRequest, ElicitForm, ElicitUrl, Error, ErrorKind, Implementation,
     Peer, Principal, Request, SamplingRequest,
 };
-use wharf_schema::value_problems;
+use wharf_schema::problem_report;
 
 use crate::tasks::storage::nested_json;
 
@@ -103,7 +103,7 @@ impl SavedError {
         if serde_json::to_vec(&saved).is_ok_and(fits) {
             return saved;
         }
-        SavedError { message: value_problems::shorten(saved.message), data: None, ..saved }
+        SavedError { message: problem_report::shorten(saved.message), data: None, ..saved }
     }
 }
 

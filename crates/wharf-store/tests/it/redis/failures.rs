@@ -29,7 +29,7 @@ struct CountingSubscriber {
 }
 
 impl BusSubscriber for CountingSubscriber {
-    fn hear(&self, _topic: &str, _message: &[u8]) {
+    fn receive(&self, _topic: &str, _message: &[u8]) {
         self.received.fetch_add(1, Ordering::SeqCst);
     }
 
@@ -231,7 +231,7 @@ async fn a_slow_subscriber_delays_only_the_bus() {
     #[derive(Default)]
     struct SlowSubscriber(AtomicUsize);
     impl BusSubscriber for SlowSubscriber {
-        fn hear(&self, _topic: &str, message: &[u8]) {
+        fn receive(&self, _topic: &str, message: &[u8]) {
             std::thread::sleep(Duration::from_millis(1));
             assert_eq!(message.len(), 10_000);
             self.0.fetch_add(1, Ordering::SeqCst);

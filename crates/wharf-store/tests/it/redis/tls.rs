@@ -94,7 +94,7 @@ fn record(id: &str) -> Record {
 struct CountingSubscriber(AtomicUsize);
 
 impl BusSubscriber for CountingSubscriber {
-    fn hear(&self, _topic: &str, _message: &[u8]) {
+    fn receive(&self, _topic: &str, _message: &[u8]) {
         self.0.fetch_add(1, Ordering::SeqCst);
     }
 }

@@ -25,7 +25,8 @@ const MAX_RETRY: Duration = Duration::from_secs(60);
 const STABLE_AFTER: Duration = Duration::from_secs(1);
 /// Time to read the end of a stream after the reply.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
-/// Longest backoff of the client's own choice: subscribers need to learn that a server is gone.
+/// Upper limit of the backoff, unless the server's reconnection time is longer: subscribers are soon notified of a server
+/// that is down.
 const MAX_BACKOFF: Duration = Duration::from_secs(5);
 /// Maximum number of failed reconnects in a row.
 const MAX_ATTEMPTS: u32 = 8;
@@ -149,7 +150,7 @@ impl ResumableStream {
             Err(error) => {
                 self.delay.failures += 1;
                 self.session.http.options.note(format_args!("cannot resume a stream: {error}"));
-                // The whole session is out of reach.
+                // The session cannot be reached either.
                 return self
                     .check_resumable(error)
                     .map_err(|send_error| SendError::Gone(send_error.into_error()));

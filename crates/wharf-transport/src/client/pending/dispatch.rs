@@ -229,7 +229,7 @@ impl PendingRequests {
             let PendingKind::EmulatedListen { filter, silent, missed } = &mut entry.kind else {
                 continue;
             };
-            if !filter.wants(&notification) {
+            if !filter.includes(&notification) {
                 continue;
             }
             match &entry.recipient {

@@ -101,12 +101,7 @@ impl PendingRequests {
         drop(state);
         // Changes while there was no connection were not notified.
         if again {
-            let lists = SubscriptionFilter {
-                tools: true,
-                prompts: true,
-                resources: true,
-                ..SubscriptionFilter::default()
-            };
+            let lists = SubscriptionFilter::default().tools(true).prompts(true).resources(true);
             changes(&lists).for_each(|change| self.notify_listeners(&change));
         }
     }

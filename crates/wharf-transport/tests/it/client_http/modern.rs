@@ -78,7 +78,7 @@ async fn dropping_a_call_closes_its_connection() {
                 if streams {
                     wire.stream().await;
                 }
-                wire.gone().await;
+                wire.disconnected().await;
                 count.fetch_add(1, Ordering::SeqCst);
             }
         })

@@ -257,7 +257,7 @@ async fn the_stream_of_a_call_that_timed_out_is_not_resumed() {
         })
         .await;
         let link = connect(&scripted.url()).await;
-        let limit = Deadlines { idle: None, total: Some(Duration::from_secs(5)) };
+        let limit = Deadlines::NONE.total(Some(Duration::from_secs(5)));
         let mut call = begin_within(&link, tool("x", "{}"), limit);
         let Outcome::Failed(error) = call.done().await else { panic!("it has no end") };
         assert_error(&error, ErrorKind::RequestTimeout, &[]);

@@ -101,14 +101,14 @@ impl ResponseWriter {
     }
 
     /// Completes when the client has disconnected.
-    pub(crate) async fn gone(&mut self) {
+    pub(crate) async fn disconnected(&mut self) {
         let mut rest = [0; 1024];
         while self.0.read(&mut rest).await.is_ok_and(|size| size > 0) {}
     }
 
     /// Keeps the connection open until the client disconnects.
     pub(crate) async fn hold(mut self) {
-        self.gone().await;
+        self.disconnected().await;
     }
 
     /// Sends `text` repeatedly until the client disconnects; returns the number of bytes.

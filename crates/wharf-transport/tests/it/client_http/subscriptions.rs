@@ -14,14 +14,15 @@ use crate::client_http::{
     support::{assert_error, connect, listen, options, soon},
 };
 
-fn told(seen: &SeenRequest, method: &str, mut params: Value) -> Value {
+fn notification(seen: &SeenRequest, method: &str, mut params: Value) -> Value {
     params["_meta"] = json!({"io.modelcontextprotocol/subscriptionId": seen.body["id"]});
     json!({"jsonrpc": "2.0", "method": format!("notifications/{method}"), "params": params})
 }
 
 async fn acknowledge(seen: &SeenRequest, wire: &mut ResponseWriter) {
     let agreed = seen.body["params"]["notifications"].clone();
-    let message = told(seen, "subscriptions/acknowledged", json!({"notifications": agreed}));
+    let message =
+        notification(seen, "subscriptions/acknowledged", json!({"notifications": agreed}));
     wire.event(None, &message).await;
 }
 
@@ -39,9 +40,9 @@ async fn a_modern_subscription_survives_a_reconnect() {
                 0 => {
                     wire.chunked().await;
                     let agreed = json!({"notifications": seen.body["params"]["notifications"]});
-                    let message = told(&seen, "subscriptions/acknowledged", agreed);
+                    let message = notification(&seen, "subscriptions/acknowledged", agreed);
                     wire.chunk(&format!("data: {message}\n\n")).await;
-                    let message = told(&seen, "resources/updated", json!({"uri": "a:b"}));
+                    let message = notification(&seen, "resources/updated", json!({"uri": "a:b"}));
                     wire.chunk(&format!("data: {message}\n\n: alive\n\ndata: {{")).await;
                 }
                 1 => drop(wire),
@@ -49,7 +50,7 @@ async fn a_modern_subscription_survives_a_reconnect() {
                 3 => {
                     wire.stream().await;
                     acknowledge(&seen, &mut wire).await;
-                    let message = told(&seen, "tools/list_changed", json!({}));
+                    let message = notification(&seen, "tools/list_changed", json!({}));
                     wire.event(None, &message).await;
                     wire.event(None, &seen.reply(json!({"resultType": "complete"}))).await;
                 }

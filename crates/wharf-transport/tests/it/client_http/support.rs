@@ -80,7 +80,7 @@ pub(crate) struct HttpCall {
 }
 
 pub(crate) fn begin(link: &Arc<dyn ClientTransport>, request: Request) -> HttpCall {
-    begin_within(link, request, Deadlines { idle: None, total: None })
+    begin_within(link, request, Deadlines::NONE)
 }
 
 /// Begins a call with these deadlines.
@@ -178,11 +178,8 @@ pub(crate) async fn fails(link: &Arc<dyn ClientTransport>, name: &str) -> Error 
 }
 
 pub(crate) fn listen(link: &Arc<dyn ClientTransport>, uris: &[&str]) -> HttpCall {
-    let filter = SubscriptionFilter {
-        tools: true,
-        uris: uris.iter().map(|uri| (*uri).to_owned()).collect(),
-        ..SubscriptionFilter::default()
-    };
+    let filter =
+        SubscriptionFilter::default().tools(true).uris(uris.iter().map(|uri| (*uri).to_owned()));
     let mut request = RequestBuilder::new(Method::Listen).build();
     request.filter = Some(LiveSubscriptionFilter::new(filter));
     begin(link, request)

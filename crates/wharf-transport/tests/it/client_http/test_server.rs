@@ -52,7 +52,7 @@ impl Service for HttpServer {
                 outbox.notify(Notification::Acknowledged(filter.read(Clone::clone)));
                 loop {
                     let change = changes.recv().await.unwrap();
-                    if filter.read(|it| it.wants(&change)) {
+                    if filter.read(|it| it.includes(&change)) {
                         outbox.notify(change);
                     }
                 }
@@ -119,8 +119,7 @@ impl HttpServer {
         };
         let wire =
             ServerProtocol::new(Implementation::new("toy", "1")).default_log_level(LogLevel::Debug);
-        let host = ServerContext::new(Arc::new(wire), server.clone())
-            .deadlines(Deadlines { idle: None, total: None });
+        let host = ServerContext::new(Arc::new(wire), server.clone()).deadlines(Deadlines::NONE);
         let service = HttpService::new(Arc::new(host), http, server.shutdown.clone());
         tokio::spawn(serve(service, listener));
         server

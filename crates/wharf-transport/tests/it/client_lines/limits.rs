@@ -99,7 +99,7 @@ async fn an_error_without_an_id_fails_the_only_call() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_late_reply_is_nobodys() {
+async fn a_late_reply_is_ignored() {
     let (mut peer, link) = modern(options()).await;
     let mut calling = StreamCall::start(&link, tool("x"));
     assert!(tokio::time::timeout(Duration::from_secs(1), calling.next()).await.is_err());
@@ -226,7 +226,7 @@ async fn a_text_arrives_as_it_is_whatever_it_holds() {
 #[tokio::test(start_paused = true)]
 async fn many_unpolled_subscriptions_delay_a_call_like_one() {
     let (mut peer, link) = legacy(options()).await;
-    let filter = SubscriptionFilter { tools: true, ..SubscriptionFilter::default() };
+    let filter = SubscriptionFilter::default().tools(true);
     let mut deaf = Vec::new();
     for _ in 0..20 {
         let mut calling = StreamCall::start(&link, listening(filter.clone()));

@@ -41,7 +41,7 @@ fn roots(answer: &Value) -> &Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pings_are_answered_and_unknown_requests_refused_while_a_call_is_under_way() {
+async fn pings_are_answered_and_unknown_requests_refused_during_a_call() {
     let (mut peer, link) = legacy(options()).await;
     let calling = tokio::spawn(async move { call_text(&link, "x").await });
     let call = peer.expect("tools/call").await;

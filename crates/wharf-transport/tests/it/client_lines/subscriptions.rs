@@ -23,13 +23,7 @@ use crate::client_lines::{
 
 fn everything() -> SubscriptionFilter {
     let uris = uris(["toy://a"]);
-    SubscriptionFilter {
-        tools: true,
-        prompts: true,
-        resources: true,
-        uris,
-        ..SubscriptionFilter::default()
-    }
+    SubscriptionFilter::default().tools(true).prompts(true).resources(true).uris(uris)
 }
 
 fn uris<const N: usize>(uris: [&str; N]) -> BTreeSet<String> {
@@ -40,7 +34,7 @@ fn updated(uri: &str) -> Notification {
     Notification::ResourceUpdated { uri: uri.into() }
 }
 
-fn said(method: &str, params: Value) -> Value {
+fn notification(method: &str, params: Value) -> Value {
     json!({"jsonrpc": "2.0", "method": method, "params": params})
 }
 
@@ -83,17 +77,17 @@ async fn a_played_listen_agrees_to_what_the_server_can() {
         let subscribe = peer.expect("resources/subscribe").await;
         assert_eq!(subscribe["params"]["uri"], "toy://a");
         // A notification before the reply is delivered after the acknowledgement.
-        peer.send(said("notifications/resources/updated", json!({"uri": "toy://a"}))).await;
+        peer.send(notification("notifications/resources/updated", json!({"uri": "toy://a"}))).await;
         peer.reply(&subscribe, json!({})).await;
         peer
     });
-    let agreed = SubscriptionFilter { prompts: false, resources: false, ..everything() };
+    let agreed = everything().prompts(false).resources(false);
     assert_eq!(calling.next_notification().await, serde_json::to_string(&agreed).unwrap());
     assert_eq!(calling.next_notification().await, "ToolsChanged");
     assert_eq!(calling.next_notification().await, "updated toy://a");
     let mut peer = answering.await.unwrap();
-    peer.send(said("notifications/prompts/list_changed", json!({}))).await;
-    peer.send(said("notifications/tools/list_changed", json!({}))).await;
+    peer.send(notification("notifications/prompts/list_changed", json!({}))).await;
+    peer.send(notification("notifications/tools/list_changed", json!({}))).await;
     assert_eq!(calling.next_notification().await, "ToolsChanged");
 }
 
@@ -108,7 +102,7 @@ async fn a_resource_is_subscribed_once_and_unsubscribed_with_its_last_listen() {
             calling
         })
     };
-    let filter = |name| SubscriptionFilter { uris: uris([name]), ..SubscriptionFilter::default() };
+    let filter = |name| SubscriptionFilter::default().uris(uris([name]));
     let first = listen(filter("toy://a"));
     let subscribe = peer.expect("resources/subscribe").await;
     let second = listen(filter("toy://a"));
@@ -116,7 +110,7 @@ async fn a_resource_is_subscribed_once_and_unsubscribed_with_its_last_listen() {
     let (first, mut second) = (first.await.unwrap(), second.await.unwrap());
     drop(first);
     assert!(timeout(Duration::from_secs(60), peer.read()).await.is_err());
-    peer.send(said("notifications/resources/updated", json!({"uri": "toy://a"}))).await;
+    peer.send(notification("notifications/resources/updated", json!({"uri": "toy://a"}))).await;
     assert_eq!(second.next_notification().await, "updated toy://a");
     drop(second);
     // A listener that follows the last one subscribes after the unsubscription.
@@ -151,16 +145,16 @@ async fn a_server_ends_a_listen_in_either_way() {
         let meta = json!({"io.modelcontextprotocol/subscriptionId": listen["id"]});
         let filter = json!({"toolsListChanged": true});
         let params = json!({"_meta": meta, "notifications": filter});
-        peer.send(said("notifications/subscriptions/acknowledged", params)).await;
-        peer.send(said("notifications/tools/list_changed", json!({"_meta": meta}))).await;
+        peer.send(notification("notifications/subscriptions/acknowledged", params)).await;
+        peer.send(notification("notifications/tools/list_changed", json!({"_meta": meta}))).await;
         // For another subscription, or without one.
         let other = json!({"io.modelcontextprotocol/subscriptionId": 7});
-        peer.send(said("notifications/tools/list_changed", json!({"_meta": other}))).await;
+        peer.send(notification("notifications/tools/list_changed", json!({"_meta": other}))).await;
         if with_result {
             peer.reply(&listen, json!({"resultType": "complete", "_meta": meta})).await;
         } else {
             let params = json!({"requestId": listen["id"]});
-            peer.send(said("notifications/cancelled", params)).await;
+            peer.send(notification("notifications/cancelled", params)).await;
         }
         let (received, outcome) = ended.await.unwrap();
         assert_eq!(received, [r#"{"toolsListChanged":true}"#, "ToolsChanged"]);
@@ -171,7 +165,7 @@ async fn a_server_ends_a_listen_in_either_way() {
 #[tokio::test(start_paused = true)]
 async fn a_listen_over_a_stream_ends_with_it() {
     let (mut peer, link) = legacy(options()).await;
-    let filter = SubscriptionFilter { tools: true, ..SubscriptionFilter::default() };
+    let filter = SubscriptionFilter::default().tools(true);
     let mut calling = StreamCall::start(&link, listening(filter));
     calling.next_notification().await;
     peer.print("bye\n").await;
@@ -207,11 +201,7 @@ async fn a_played_listen_goes_on_over_another_connection() {
     let ear = Arc::new(RecordedNotifications(Mutex::default()));
     let weak = Arc::downgrade(&ear);
     link.add_listener(weak);
-    let filter = SubscriptionFilter {
-        tools: true,
-        uris: uris(["toy://a", "toy://b"]),
-        ..SubscriptionFilter::default()
-    };
+    let filter = SubscriptionFilter::default().tools(true).uris(uris(["toy://a", "toy://b"]));
     let mut calling = StreamCall::start(&link, listening(filter.clone()));
     let (agreed, ()) = tokio::join!(calling.next_notification(), subscribe(&mut peer));
     assert_eq!(agreed, serde_json::to_string(&filter).unwrap());
@@ -226,7 +216,7 @@ async fn a_played_listen_goes_on_over_another_connection() {
     let (first, mut peer) = tokio::join!(calling.next_notification(), returning);
     let missed = [first, calling.next_notification().await, calling.next_notification().await];
     assert_eq!(missed, ["ToolsChanged", "updated toy://a", "updated toy://b"]);
-    peer.send(said("notifications/resources/updated", json!({"uri": "toy://b"}))).await;
+    peer.send(notification("notifications/resources/updated", json!({"uri": "toy://b"}))).await;
     assert_eq!(calling.next_notification().await, "updated toy://b");
     let ears = ear.0.lock().unwrap().clone();
     assert_eq!(ears[..3], ["ToolsChanged", "PromptsChanged", "ResourcesChanged"], "{ears:?}");
@@ -241,7 +231,7 @@ async fn a_listen_of_a_modern_server_goes_on_over_another_connection() {
     let acknowledge = |listen: &Value| {
         let meta = json!({"io.modelcontextprotocol/subscriptionId": listen["id"]});
         let params = json!({"_meta": meta, "notifications": {"toolsListChanged": true}});
-        said("notifications/subscriptions/acknowledged", params)
+        notification("notifications/subscriptions/acknowledged", params)
     };
     let mut peer = port.accept().await;
     let probe = peer.read().await;
@@ -281,13 +271,13 @@ async fn a_listen_of_a_modern_server_goes_on_over_another_connection() {
 }
 
 #[tokio::test]
-async fn a_listen_whose_server_is_gone_for_good_ends() {
+async fn a_subscription_of_a_stopped_server_ends() {
     let (port, address) = ReconnectPort::open().await;
     let connecting = tokio::spawn(connect_tcp(address, pinned("2025-11-25")));
     let mut peer = port.accept().await;
     peer.initialize("2025-11-25").await;
     let link = connecting.await.unwrap().unwrap();
-    let filter = SubscriptionFilter { tools: true, ..SubscriptionFilter::default() };
+    let filter = SubscriptionFilter::default().tools(true);
     let mut calling = StreamCall::start(&link, listening(filter));
     calling.next_notification().await;
     drop((peer, port));
@@ -301,7 +291,7 @@ async fn a_listen_whose_server_is_gone_for_good_ends() {
 async fn a_subscription_that_is_never_answered_holds_up_no_other_for_ever() {
     let (mut peer, link) = legacy(options()).await;
     let follow = |uri: &str| {
-        let filter = SubscriptionFilter { uris: uris([uri]), ..SubscriptionFilter::default() };
+        let filter = SubscriptionFilter::default().uris(uris([uri]));
         tokio::spawn(StreamCall::start(&link, listening(filter)).end())
     };
     let first = follow("toy://a");
@@ -319,7 +309,7 @@ async fn a_subscription_that_is_never_answered_holds_up_no_other_for_ever() {
 async fn an_unpolled_subscription_does_not_block_others() {
     let (mut peer, link) = legacy(options()).await;
     let follow = |uri: &str| {
-        let filter = SubscriptionFilter { uris: uris([uri]), ..SubscriptionFilter::default() };
+        let filter = SubscriptionFilter::default().uris(uris([uri]));
         StreamCall::start(&link, listening(filter))
     };
     let mut kept = follow("toy://a");

@@ -72,7 +72,7 @@ fn discovery() -> Discovery {
         .resources(resources)
         .logging(true)
         .completions(true);
-    Discovery { capabilities, instructions: Some("be gentle".into()), ..Discovery::default() }
+    Discovery::default().capabilities(capabilities).instructions("be gentle".to_owned())
 }
 
 impl Service for StreamService {
@@ -90,7 +90,7 @@ impl Service for StreamService {
                     outbox
                         .notify(Notification::Acknowledged(filter.read(SubscriptionFilter::clone)));
                     while let Ok(change) = changes.recv().await {
-                        if filter.read(|filter| filter.wants(&change)) {
+                        if filter.read(|filter| filter.includes(&change)) {
                             outbox.notify(change);
                         }
                     }
@@ -105,7 +105,7 @@ impl Service for StreamService {
                 (_, "ask") if request.asks == InputMode::Suspend => {
                     let requests = vec![("where".to_owned(), ClientRequest::Roots)];
                     let state = Some("sealed".to_owned());
-                    Outcome::InputRequired(Box::new(InputRequired { requests, state }))
+                    Outcome::InputRequired(Box::new(InputRequired::new(requests, state)))
                 }
                 (_, "ask") => match outbox.ask(ClientRequest::Roots).await {
                     Ok(answer) => ToolResult::text(answer).into(),
@@ -253,8 +253,8 @@ pub(crate) struct StreamCall(ActiveCall);
 impl StreamCall {
     pub(crate) fn start(link: &Arc<dyn ClientTransport>, request: Request) -> StreamCall {
         let deadlines = match request.method {
-            Method::Listen => Deadlines { idle: None, total: None },
-            _ => Deadlines { idle: Some(Duration::from_secs(60)), ..Deadlines::default() },
+            Method::Listen => Deadlines::NONE,
+            _ => Deadlines::default().idle(Some(Duration::from_secs(60))),
         };
         StreamCall(
             ActiveCall::start(&**link, request, Arc::new(TokioTimer), deadlines).for_caller(),

@@ -190,7 +190,7 @@ async fn pings_are_answered_and_a_goodbye_opens_another_connection() {
 }
 
 #[tokio::test]
-async fn a_server_that_answers_no_pings_is_gone() {
+async fn a_server_without_pongs_is_disconnected() {
     let (listener, url, headers) = listen().await;
     let mut options = pinned("2025-11-25");
     let trail = TraceLog::on(&mut options);

@@ -36,7 +36,7 @@ pub(crate) struct TestResponse {
 pub(crate) struct StreamNames(Arc<Mutex<HashMap<String, Vec<String>>>>);
 
 impl StreamNames {
-    fn told(&self, session: &str, id: &str) -> String {
+    fn normalized(&self, session: &str, id: &str) -> String {
         let Some((stream, event)) = id.split_once('-').filter(|it| it.0 != "0") else {
             return id.to_owned();
         };
@@ -129,7 +129,7 @@ impl TestResponse {
             let mut event = SseEvent::default();
             for line in block.lines() {
                 match line.split_once(": ") {
-                    Some(("id", id)) => event.id = self.names.told(&self.of, id),
+                    Some(("id", id)) => event.id = self.names.normalized(&self.of, id),
                     Some(("retry", retry)) => event.retry = Some(retry.parse().unwrap()),
                     Some(("data", "")) => {}
                     Some(("data", data)) => event.data = serde_json::from_str(data).unwrap(),

@@ -252,7 +252,7 @@ async fn a_session_that_expired_makes_room_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sessions_that_come_and_go_leave_nothing() {
+async fn ended_sessions_release_all_memory() {
     let server = SessionServer::with(|limits| limits.sessions = 1);
     for _ in 0..200 {
         let client = server.client(NEWEST).await;

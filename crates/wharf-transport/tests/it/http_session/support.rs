@@ -204,7 +204,7 @@ impl SessionServer {
         let wire =
             ServerProtocol::new(Implementation::new("toy", "1")).default_log_level(LogLevel::Debug);
         let host = ServerContext::new(Arc::new(wire), service.clone())
-            .deadlines(Deadlines { idle: None, total: None })
+            .deadlines(Deadlines::NONE)
             .limits(lines)
             .http_limits(limits);
         let ports = ClusterStores::new();

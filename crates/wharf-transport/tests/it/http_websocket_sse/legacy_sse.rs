@@ -12,7 +12,7 @@ use wharf_model::Principal;
 use wharf_transport::server::http::{Http, HttpBody};
 
 use crate::http_websocket_sse::support::{
-    TestEndpoint, initialize, initialized, legacy_tool, limit_messages, modern, said, tool,
+    TestEndpoint, initialize, initialized, legacy_tool, limit_messages, modern, text_of, tool,
 };
 
 fn http() -> Http {
@@ -133,7 +133,7 @@ async fn every_revision_is_served_with_server_to_client_requests() {
         let reply = client.reply_to(initialize(revision)).await;
         assert_eq!(reply["result"]["protocolVersion"], revision);
         client.send(initialized()).await;
-        assert_eq!(said(&client.reply_to(legacy_tool(1, "now")).await), "now");
+        assert_eq!(text_of(&client.reply_to(legacy_tool(1, "now")).await), "now");
         client.send(legacy_tool(2, "ask")).await;
         let ask = client.next().await.unwrap();
         assert_eq!(ask["method"], "roots/list");
@@ -142,7 +142,7 @@ async fn every_revision_is_served_with_server_to_client_requests() {
         assert_eq!(client.next().await.unwrap()["id"], 2);
     }
     let mut client = SseClient::open(&endpoint_server, None).await;
-    assert_eq!(said(&client.reply_to(tool(1, "now")).await), "now");
+    assert_eq!(text_of(&client.reply_to(tool(1, "now")).await), "now");
     client.send(modern(2, "subscriptions/listen", json!({"notifications": {}}))).await;
     let told = client.next().await.unwrap();
     assert_eq!(told["method"], "notifications/subscriptions/acknowledged");
@@ -184,9 +184,9 @@ async fn a_session_is_visible_only_to_its_owner() {
     }
     assert_eq!(refusals[0].0, 404);
     assert!(refusals.iter().all(|it| *it == refusals[0]), "{refusals:?}");
-    assert_eq!(said(&alice.reply_to(tool(2, "who")).await), "alice");
+    assert_eq!(text_of(&alice.reply_to(tool(2, "who")).await), "alice");
     alice.endpoint = own.replace("?", "?more=1&");
-    assert_eq!(said(&alice.reply_to(tool(3, "who")).await), "alice");
+    assert_eq!(text_of(&alice.reply_to(tool(3, "who")).await), "alice");
 }
 
 #[tokio::test(start_paused = true)]
@@ -232,7 +232,7 @@ async fn a_message_may_have_line_breaks_between_its_parts_but_not_within() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_client_too_many_is_refused_until_another_leaves() {
+async fn a_client_over_the_limit_is_refused_until_another_disconnects() {
     let endpoint_server = TestEndpoint::with(http(), |host| host.http_limits.sessions = 2);
     let first = SseClient::open(&endpoint_server, None).await;
     let _second = SseClient::open(&endpoint_server, None).await;
@@ -268,7 +268,7 @@ async fn a_caller_with_all_slots_does_not_block_a_new_caller() {
         for mut client in mallory {
             match client.post(tool(1, "who")).await {
                 202 => {
-                    assert_eq!(said(&client.next().await.unwrap()), "mallory");
+                    assert_eq!(text_of(&client.next().await.unwrap()), "mallory");
                     kept.push(client);
                 }
                 status => assert_eq!((status, client.next().await), (404, None)),
@@ -283,11 +283,11 @@ async fn a_caller_with_all_slots_does_not_block_a_new_caller() {
         assert!(refused(who).await, "{who}");
     }
     for client in &mut alice {
-        assert_eq!(said(&client.reply_to(tool(2, "who")).await), "alice");
+        assert_eq!(text_of(&client.reply_to(tool(2, "who")).await), "alice");
     }
     mallory.pop();
     let mut bob = SseClient::open(&endpoint_server, Some("bob")).await;
-    assert_eq!(said(&bob.reply_to(tool(3, "who")).await), "bob");
+    assert_eq!(text_of(&bob.reply_to(tool(3, "who")).await), "bob");
 }
 
 #[tokio::test(start_paused = true)]
@@ -357,11 +357,11 @@ async fn a_client_that_reads_nothing_is_held_back_and_served_once_it_reads() {
     for id in 0..sent {
         assert_eq!(client.next().await.unwrap()["id"], id);
     }
-    assert_eq!(said(&client.reply_to(tool(99, "now")).await), "now");
+    assert_eq!(text_of(&client.reply_to(tool(99, "now")).await), "now");
 }
 
 #[tokio::test(start_paused = true)]
-async fn messages_leave_together_but_not_without_bound() {
+async fn messages_are_written_together_up_to_a_limit() {
     let endpoint_server = TestEndpoint::new(http());
     let mut client = SseClient::open(&endpoint_server, None).await;
     client.send(tool(1, "flood")).await;
@@ -378,10 +378,10 @@ async fn a_long_message_is_one_event() {
     let endpoint_server = TestEndpoint::new(http());
     let mut client = SseClient::open(&endpoint_server, None).await;
     let reply = client.reply_to(tool(1, "long")).await;
-    assert_eq!(said(&reply).len(), 1 << 20);
+    assert_eq!(text_of(&reply).len(), 1 << 20);
     let long =
         modern(2, "tools/call", json!({"name": "now", "arguments": {"x": "é".repeat(1 << 19)}}));
-    assert_eq!(said(&client.reply_to(long).await), "now");
+    assert_eq!(text_of(&client.reply_to(long).await), "now");
 }
 
 #[tokio::test(start_paused = true)]
@@ -403,8 +403,8 @@ async fn messages_share_the_memory_budget_of_the_endpoint() {
     let refused = second.next().await.unwrap();
     assert!(refused["error"]["message"].as_str().unwrap().contains("no memory"), "{refused}");
     let mut other = SseClient::open(&endpoint_server, Some("alice")).await;
-    assert_eq!(said(&other.reply_to(long("now")).await), "now");
+    assert_eq!(text_of(&other.reply_to(long("now")).await), "now");
     endpoint_server.gate.add_permits(2);
-    assert_eq!(said(&first.next().await.unwrap()), "open");
-    assert_eq!(said(&second.reply_to(long("gate")).await), "open");
+    assert_eq!(text_of(&first.next().await.unwrap()), "open");
+    assert_eq!(text_of(&second.reply_to(long("gate")).await), "open");
 }

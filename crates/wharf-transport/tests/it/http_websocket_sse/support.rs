@@ -178,6 +178,6 @@ pub(crate) fn initialized() -> Value {
 }
 
 /// Text of a tool's result.
-pub(crate) fn said(reply: &Value) -> &str {
+pub(crate) fn text_of(reply: &Value) -> &str {
     reply["result"]["content"][0]["text"].as_str().unwrap()
 }

@@ -27,7 +27,7 @@ use wharf_model::Principal;
 use wharf_transport::server::http::Http;
 
 use crate::http_websocket_sse::support::{
-    TestEndpoint, initialize, initialized, legacy_tool, limit_messages, modern, said, tool,
+    TestEndpoint, initialize, initialized, legacy_tool, limit_messages, modern, text_of, tool,
 };
 
 /// The client's end of a connection to the endpoint.
@@ -153,11 +153,11 @@ async fn every_revision_is_served_with_server_to_client_requests() {
         assert_eq!(client.next().await["id"], 1);
     }
     let mut client = WebSocketClient::open(&endpoint_server).await;
-    assert_eq!(said(&client.reply_to(tool(1, "who")).await), "alice");
+    assert_eq!(text_of(&client.reply_to(tool(1, "who")).await), "alice");
     client.send(modern(2, "subscriptions/listen", json!({"notifications": {}}))).await;
     let told = client.next().await;
     assert_eq!(told["method"], "notifications/subscriptions/acknowledged");
-    assert_eq!(said(&client.reply_to(tool(3, "now")).await), "now");
+    assert_eq!(text_of(&client.reply_to(tool(3, "now")).await), "now");
 }
 
 #[tokio::test(start_paused = true)]
@@ -236,18 +236,18 @@ async fn unauthenticated_clients_are_rejected_before_the_upgrade() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn long_messages_go_both_ways_and_one_too_long_is_answered() {
+async fn long_messages_are_carried_and_too_long_ones_rejected() {
     let endpoint_server = TestEndpoint::with(Http::new(), |host| limit_messages(host, 2 << 20));
     let mut client = WebSocketClient::open(&endpoint_server).await;
     let call = |id, size| {
         modern(id, "tools/call", json!({"name": "long", "arguments": {"x": "é".repeat(size)}}))
     };
-    assert_eq!(said(&client.reply_to(call(1, 1 << 19)).await).len(), 1 << 20);
+    assert_eq!(text_of(&client.reply_to(call(1, 1 << 19)).await).len(), 1 << 20);
     client.send(call(2, 1 << 20)).await;
     let refused = client.next().await;
     assert_eq!(refused["id"], Value::Null);
     assert!(refused["error"]["code"].is_i64(), "{refused}");
-    assert_eq!(said(&client.reply_to(tool(3, "now")).await), "now");
+    assert_eq!(text_of(&client.reply_to(tool(3, "now")).await), "now");
 }
 
 #[tokio::test(start_paused = true)]
@@ -302,7 +302,7 @@ async fn a_binary_message_closes_the_connection() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_closes_is_answered_at_once_and_takes_its_calls_along() {
+async fn a_close_frame_is_acknowledged_and_cancels_the_calls_in_flight() {
     let reason = CloseFrame { code: CloseCode::Library(4321), reason: "enough".into() };
     for (reason, code) in [(None, None), (Some(reason), Some(CloseCode::Library(4321)))] {
         let endpoint_server = TestEndpoint::new(Http::new());
@@ -355,7 +355,7 @@ async fn a_client_that_reads_nothing_is_dropped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slow_reader_holds_its_own_calls_back_and_loses_nothing() {
+async fn back_pressure_slows_only_the_calls_of_a_slow_reader() {
     let endpoint_server = TestEndpoint::new(Http::new());
     let mut client = WebSocketClient::open(&endpoint_server).await;
     for id in 0..5 {
@@ -392,7 +392,7 @@ async fn a_client_that_answers_pings_stays_and_one_that_does_not_is_dropped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_may_leave_at_any_byte() {
+async fn a_client_may_disconnect_at_any_byte() {
     let mut bytes = format!(
         "GET /mcp HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\nupgrade: websocket\r\n\
          sec-websocket-version: 13\r\nsec-websocket-protocol: mcp\r\nsec-websocket-key: {}\r\n\r\n",
@@ -446,7 +446,7 @@ async fn our_own_accept_loop_serves_websockets_over_a_real_socket() {
     let mut client =
         WebSocketClient::over(tokio::net::TcpStream::connect(address).await.unwrap()).await;
     assert_eq!(client.reply_to(initialize("2025-11-25")).await["id"], 0);
-    assert_eq!(said(&client.reply_to(legacy_tool(1, "long")).await).len(), 1 << 20);
+    assert_eq!(text_of(&client.reply_to(legacy_tool(1, "long")).await).len(), 1 << 20);
     endpoint_server.shutdown.stop();
     assert_eq!(client.closed().await, Some(CloseCode::Away));
     serving.await.unwrap();
@@ -457,7 +457,7 @@ async fn our_own_accept_loop_serves_websockets_over_a_real_socket() {
 async fn a_message_that_does_not_end_times_out() {
     let endpoint_server = TestEndpoint::new(Http::new());
     let mut client = WebSocketClient::open(&endpoint_server).await;
-    assert_eq!(said(&client.reply_to(tool(1, "now")).await), "now");
+    assert_eq!(text_of(&client.reply_to(tool(1, "now")).await), "now");
     // The first frame of a message, of any length.
     let part = Frame::message("x".repeat(1 << 20), OpCode::Data(Data::Text), false);
     client.0.send(Message::Frame(part)).await.unwrap();
@@ -492,7 +492,7 @@ async fn a_websocket_keeps_its_connection_slot_while_calls_are_in_flight() {
     assert_eq!(first.next().await["id"], 1);
     // Now it is idle and is evicted.
     let mut second = WebSocketClient::over(connect().await.unwrap()).await;
-    assert_eq!(said(&second.reply_to(tool(2, "now")).await), "now");
+    assert_eq!(text_of(&second.reply_to(tool(2, "now")).await), "now");
     assert!(!matches!(first.0.next().await, Some(Ok(_))));
 }
 
@@ -506,7 +506,7 @@ async fn clients_with_the_same_ids_receive_only_their_messages() {
             let mut client = WebSocketClient::open(&endpoint_server).await;
             let name = format!("nonce-{number}");
             for id in 0..50 {
-                assert_eq!(said(&client.reply_to(tool(id, &name)).await), name);
+                assert_eq!(text_of(&client.reply_to(tool(id, &name)).await), name);
             }
             client.0.close(None).await.unwrap();
             assert_eq!(client.closed().await, None);

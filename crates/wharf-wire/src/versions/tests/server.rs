@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json, value::RawValue};
 use wharf_model::{
-    CacheHint, Content, Error, ErrorKind, Implementation, Method, Page, PageBody, ReadResult,
-    Reply, Task, Timestamp, ToolInfo, ToolResult,
+    Content, Error, ErrorKind, Implementation, Method, Page, PageBody, ReadResult, Reply, Task,
+    Timestamp, ToolInfo, ToolResult,
 };
 
 use super::{NEW, OLD, call, encoded, protocol, receive, rejection, request};
@@ -18,7 +18,7 @@ fn tools() -> Reply {
     }))
     .unwrap();
     let body = Arc::new(PageBody::new(vec![Arc::new(tool)]));
-    Reply::Tools(Page { body, next: None, cache: CacheHint::default(), meta: None })
+    Reply::Tools(Page::new(body))
 }
 
 fn content() -> Content {
@@ -116,7 +116,7 @@ fn a_method_is_available_only_in_its_revision() {
     assert_eq!(reply["result"]["tasks"][0]["taskId"], "7");
     let (error, status) = rejection(receive(&request(OLD, "tasks/search", json!({}))));
     assert_eq!((&error["code"], status), (&json!(-32601), 404), "{error}");
-    // The method alone shows the era, as every modern one does.
+    // The method alone determines the era, like every method that only modern revisions have.
     let bare = json!({"jsonrpc": "2.0", "id": 1, "method": "tasks/search", "params": {}});
     let (error, status) = rejection(receive(&bare));
     assert_eq!((&error["code"], status), (&json!(-32602), 400), "{error}");

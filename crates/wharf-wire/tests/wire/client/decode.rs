@@ -249,7 +249,7 @@ fn changes() {
             "subscriptions/acknowledged",
             json!({"notifications": {"toolsListChanged": true, "future": 1}}),
         );
-        let wanted = SubscriptionFilter { tools: true, ..SubscriptionFilter::default() };
+        let wanted = SubscriptionFilter::default().tools(true);
         assert!(matches!(agreed, Some(Acknowledged(filter)) if filter == wanted));
         for (method, params) in [
             ("resources/updated", json!({})),

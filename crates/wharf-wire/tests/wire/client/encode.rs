@@ -197,10 +197,7 @@ fn options_of_a_call_are_written() {
 #[test]
 fn a_listen_carries_its_filter() {
     let mut listen = RequestBuilder::new(Method::Listen).build();
-    listen.filter = Some(LiveSubscriptionFilter::new(SubscriptionFilter {
-        tools: true,
-        ..SubscriptionFilter::default()
-    }));
+    listen.filter = Some(LiveSubscriptionFilter::new(SubscriptionFilter::default().tools(true)));
     let message = written(|out| client_codec(revision(MODERN)).call(&listen, &id(1), out).unwrap());
     assert_eq!(message["params"]["notifications"], json!({"toolsListChanged": true}));
     // Parameters that are present already are not written twice.

@@ -97,11 +97,9 @@ fn a_modern_client_declares_the_tasks_extension() {
         assert_eq!(said.is_object(), says);
     }
     let mut listen = RequestBuilder::new(Method::Listen).build();
-    let tasks = ["1".to_owned()].into();
-    listen.filter = Some(LiveSubscriptionFilter::new(wharf_model::SubscriptionFilter {
-        tasks,
-        ..Default::default()
-    }));
+    listen.filter = Some(LiveSubscriptionFilter::new(
+        wharf_model::SubscriptionFilter::default().tasks(["1".to_owned()]),
+    ));
     let message = written(MODERN, &listen).unwrap();
     assert_eq!(message["params"]["notifications"], json!({"taskIds": ["1"]}));
 }

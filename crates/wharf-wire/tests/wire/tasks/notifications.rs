@@ -184,8 +184,7 @@ fn only_a_listen_gets_task_notifications() {
 #[test]
 fn a_listen_acknowledges_its_tasks() {
     let listen = codec_of(MODERN, "subscriptions/listen", json!({"notifications": {}}));
-    let agreed =
-        wharf_model::SubscriptionFilter { tasks: ["1".to_owned()].into(), ..Default::default() };
+    let agreed = wharf_model::SubscriptionFilter::default().tasks(["1".to_owned()]);
     let told = encode_notification(&listen, &Notification::Acknowledged(agreed)).unwrap();
     assert_eq!(told["params"]["notifications"], json!({"taskIds": ["1"]}));
 }

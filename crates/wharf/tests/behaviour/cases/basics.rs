@@ -61,7 +61,7 @@ pub async fn a_tool_gives_contents_of_every_kind(harness: Harness, revision: &'s
     assert_eq!(result["content"][4]["resource"]["text"], "Read me.");
 }
 
-pub async fn a_tool_that_fails_says_so_and_the_next_call_works(
+pub async fn a_failed_tool_returns_an_error_and_the_next_call_works(
     harness: Harness,
     revision: &'static str,
 ) {
@@ -72,7 +72,7 @@ pub async fn a_tool_that_fails_says_so_and_the_next_call_works(
     assert_eq!(client.text("echo", json!({"text": "on"})).await, "on");
 }
 
-pub async fn a_tool_that_panics_says_so_and_the_next_call_works(
+pub async fn a_panic_returns_an_error_and_the_next_call_works(
     harness: Harness,
     revision: &'static str,
 ) {
@@ -96,7 +96,7 @@ pub async fn an_unknown_tool_is_an_error(harness: Harness, revision: &'static st
     assert_eq!(error["message"], "Unknown tool: subtract");
 }
 
-pub async fn arguments_of_the_wrong_type_are_told(harness: Harness, revision: &'static str) {
+pub async fn arguments_of_the_wrong_type_are_rejected(harness: Harness, revision: &'static str) {
     let mut client = harness.client(revision).await;
     let call = json!({"name": "add", "arguments": {"a": "two", "b": 3}});
     let text = if revision < "2025-11-25" {

@@ -26,7 +26,7 @@ pub async fn other_names_are_unknown(harness: Harness, revision: &'static str) {
     }
 }
 
-pub async fn wrong_parameters_are_told(harness: Harness, revision: &'static str) {
+pub async fn wrong_parameters_are_rejected(harness: Harness, revision: &'static str) {
     let mut client = harness.client(revision).await;
     let error = client.fail("acme/report", json!({"year": "next"})).await;
     assert_eq!(error["code"], -32602);

@@ -143,7 +143,7 @@ pub async fn a_question_of_a_cancelled_call_is_taken_back(
     assert_eq!(client.text("echo", json!({"text": "on"})).await, "on");
 }
 
-pub async fn a_client_that_leaves_ends_open_questions(harness: Harness, revision: &'static str) {
+pub async fn a_disconnect_ends_open_client_requests(harness: Harness, revision: &'static str) {
     let mut client = harness.client(revision).await;
     let id = client.start("tools/call", json!({"name": "workspace", "arguments": {}})).await;
     assert_eq!(client.receive().await.unwrap()["method"], "roots/list");

@@ -15,7 +15,7 @@ async fn listen(client: &mut Client, filter: Value) -> Value {
     id
 }
 
-pub async fn a_changed_list_is_told(harness: Harness, revision: &'static str) {
+pub async fn a_changed_list_is_notified(harness: Harness, revision: &'static str) {
     let mut client = harness.client(revision).await;
     let id = match client.is_modern() {
         true => listen(&mut client, json!({"toolsListChanged": true})).await,

@@ -69,13 +69,13 @@ pub async fn a_tool_that_fails_is_a_result_and_for_values_an_error(harness: Harn
     assert!(result.is_error && !format!("{result:?}").contains("secret"));
 }
 
-pub async fn unknown_tools_and_arguments_are_told(harness: Harness) {
+pub async fn unknown_tools_and_arguments_are_errors(harness: Harness) {
     let client = harness.client().await;
     let error = in_time(client.call("nothing", ())).await.unwrap_err();
     assert!(error.message().contains("Unknown tool: nothing"), "{error}");
     let called = in_time(client.call("add", args! { a: 1 })).await;
     // A proxy forwards the reply of its upstream server, which has another revision.
-    if harness.knows("2025-11-25") || harness.route == Route::Proxy {
+    if harness.is_at_least("2025-11-25") || harness.route == Route::Proxy {
         assert!(called.unwrap().is_error);
     } else {
         assert!(called.unwrap_err().kind().is_caller_fault());
@@ -92,8 +92,8 @@ pub async fn every_content_arrives(harness: Harness) {
     let [text, image, audio, link, resource] = &result.content[..] else { panic!("{result:?}") };
     assert_eq!(*text, Content::text("text"));
     assert_eq!(*image, Content::image(b"image", "image/png"));
-    assert_eq!(matches!(audio, Content::Audio(_)), harness.knows("2025-03-26"));
-    assert_eq!(matches!(link, Content::Link(_)), harness.knows("2025-06-18"));
+    assert_eq!(matches!(audio, Content::Audio(_)), harness.is_at_least("2025-03-26"));
+    assert_eq!(matches!(link, Content::Link(_)), harness.is_at_least("2025-06-18"));
     assert!(matches!(resource, Content::Resource(_)));
 }
 

@@ -32,7 +32,7 @@ pub async fn a_call_that_is_silent_too_long_ends(harness: Harness) {
     in_time(async { while dropped(&client).await == 0 {} }).await;
 }
 
-pub async fn a_closed_client_says_so(harness: Harness) {
+pub async fn a_closed_client_returns_an_error(harness: Harness) {
     let client = harness.client().await;
     in_time(client.close()).await;
     let error = in_time(client.call("add", args! { a: 1, b: 2 })).await.unwrap_err();

@@ -7,9 +7,9 @@ use wharf::{
 
 use crate::harness::{Harness, in_time};
 
-pub async fn a_change_of_the_tools_is_heard(harness: Harness) {
+pub async fn a_change_of_the_tools_is_notified(harness: Harness) {
     let client = harness.client().await;
-    let filter = SubscriptionFilter { tools: true, prompts: true, ..SubscriptionFilter::default() };
+    let filter = SubscriptionFilter::default().tools(true).prompts(true);
     let mut heard = in_time(client.listen(filter.clone())).await.unwrap();
     assert!(heard.agreed().tools);
     let before = in_time(client.tools().all()).await.unwrap().len();

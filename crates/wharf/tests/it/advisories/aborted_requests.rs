@@ -118,7 +118,7 @@ async fn disconnect_during_call(
 
 /// TS#611, rust-sdk#857, mcp-ts-core#401: calls of a disconnected client ran for ever.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_modern_client_that_leaves_does_not_leave_its_call_behind() {
+async fn a_disconnect_of_a_modern_client_cancels_its_call() {
     let harness = Harness::start().await;
     let mut left = 0;
     for pool in [web::http1, web::http2] {

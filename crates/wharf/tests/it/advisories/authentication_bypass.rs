@@ -28,7 +28,7 @@ async fn start_with_all_transports(issuer: &Issuer) -> Harness {
     Harness::tuned(|server| server.auth(issuer.jwt()).http(Http::new().sse_2024())).await
 }
 
-fn known(harness: &Harness, token: &str) -> HttpClient {
+fn client_with_token(harness: &Harness, token: &str) -> HttpClient {
     HttpClient::modern(harness).with_bearer(token.to_owned().leak())
 }
 
@@ -170,7 +170,7 @@ async fn callers_on_one_connection_are_isolated() {
     for number in 0..64 {
         let name = format!("caller {number}");
         let token = issuer.token_with("sub", json!(name));
-        let caller = HttpClient { pool: pool.clone(), ..known(&harness, &token) };
+        let caller = HttpClient { pool: pool.clone(), ..client_with_token(&harness, &token) };
         calls.spawn(async move {
             for _ in 0..20 {
                 let told = caller.text("whoami", json!({})).await;
@@ -187,7 +187,9 @@ async fn a_session_belongs_to_its_creator() {
     let issuer = Issuer::new();
     let harness = start_with_all_transports(&issuer).await;
     let alice =
-        HttpClient { revision: LEGACY, ..known(&harness, &issuer.good_token()) }.opened().await;
+        HttpClient { revision: LEGACY, ..client_with_token(&harness, &issuer.good_token()) }
+            .opened()
+            .await;
     let mut call = Events::of(alice.send(&alice.tool("wait", json!({}))).await);
     let event = call.next().await.unwrap().id.expect("an event's id");
     harness.counts.begun.reaches(1).await;
@@ -237,7 +239,7 @@ async fn a_session_belongs_to_its_creator() {
 async fn an_sse_2024_stream_belongs_to_its_creator() {
     let issuer = Issuer::new();
     let harness = start_with_all_transports(&issuer).await;
-    let alice = known(&harness, &issuer.good_token());
+    let alice = client_with_token(&harness, &issuer.good_token());
     let mut open = alice.bare("GET");
     *open.uri_mut() = format!("http://{}/sse", harness.address).parse().unwrap();
     let mut stream = Events::of(alice.request(open).await);
@@ -248,9 +250,9 @@ async fn an_sse_2024_stream_belongs_to_its_creator() {
         *request.uri_mut() = format!("http://{}/{endpoint}", harness.address).parse().unwrap();
         request
     };
-    let bob = known(&harness, &issuer.token_with("sub", json!("bob")));
+    let bob = client_with_token(&harness, &issuer.token_with("sub", json!("bob")));
     assert_eq!(bob.request(post(&bob)).await.status(), 404);
-    let weaker = known(&harness, &issuer.token_with("scope", json!("")));
+    let weaker = client_with_token(&harness, &issuer.token_with("scope", json!("")));
     assert_eq!(weaker.request(post(&weaker)).await.status(), 404);
     let nobody = HttpClient::modern(&harness);
     assert_eq!(nobody.request(post(&nobody)).await.status(), 401);
@@ -345,13 +347,15 @@ async fn a_task_belongs_to_its_creator() {
     .await;
     let bob = issuer.token_with("sub", json!("bob")).leak() as &'static str;
     let alice =
-        HttpClient { revision: LEGACY, ..known(&harness, &issuer.good_token()) }.opened().await;
+        HttpClient { revision: LEGACY, ..client_with_token(&harness, &issuer.good_token()) }
+            .opened()
+            .await;
     let params = json!({"name": "work", "arguments": {}, "task": {"ttl": 60_000}});
     let made = http_client::reply(alice.send(&alice.message("tools/call", params)).await).await;
     let task = made["result"]["task"]["taskId"].as_str().unwrap_or_else(|| panic!("{made}"));
 
-    let thief = HttpClient { revision: LEGACY, ..known(&harness, bob) }.opened().await;
-    let modern = known(&harness, bob);
+    let thief = HttpClient { revision: LEGACY, ..client_with_token(&harness, bob) }.opened().await;
+    let modern = client_with_token(&harness, bob);
     let ask = async |caller: &HttpClient, method: &str, id: &str| {
         let mut message = caller.message(method, json!({"taskId": id}));
         if caller.revision != LEGACY {

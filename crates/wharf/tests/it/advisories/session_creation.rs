@@ -156,7 +156,7 @@ async fn a_new_session_is_rejected_when_all_sessions_are_in_use() {
 /// Goal 1 of the security notes, at small scale: after the first round, no round takes more memory.
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread")]
-async fn sessions_that_come_and_go_leave_nothing() {
+async fn ended_sessions_release_all_memory() {
     const MARGIN: usize = 4 << 20;
     let process = crate::advisories::server_process::ServerProcess::start().await;
     let mut peaks = Vec::new();

@@ -126,7 +126,7 @@ fn is_about(task: &str, messages: &[Value]) -> bool {
 }
 
 #[tokio::test]
-async fn a_listen_tells_of_no_task_that_the_token_may_not_see() {
+async fn a_subscription_excludes_tasks_outside_the_token_scopes() {
     let gate = EventCounter::default();
     let known = ScopedCaller::to(|server| server.add(report(&gate))).await;
     let admin = known.legacy("admin").await;

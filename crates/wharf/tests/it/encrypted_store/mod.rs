@@ -38,7 +38,7 @@ fn keys(bytes: &str) -> std::sync::Arc<KeyRing> {
 }
 
 /// Uses two processes in turn: a call with a server request, a stream, a task, a cancellation.
-async fn talk(redis: &RedisServer, key: Option<&str>) -> (Client, String) {
+async fn exchange_messages(redis: &RedisServer, key: Option<&str>) -> (Client, String) {
     let one = Node::on(&redis.url("talk"), key).await;
     let two = Node::on(&redis.url("talk"), key).await;
     let mut client = one.client("secret-client").await;
@@ -77,7 +77,7 @@ async fn a_redis_store_has_no_plaintext() {
     for key in [None, Some(KEY)] {
         let redis = RedisServer::start();
         let monitor = Monitor::start(redis.port);
-        let (client, task) = talk(&redis, key).await;
+        let (client, task) = exchange_messages(&redis, key).await;
         let (heard, kept) = (monitor.stop(), store_dump::everything(redis.port));
         assert!(is_in(&kept, &task), "the dump is of what was kept");
         for secret in SECRETS {
@@ -95,7 +95,7 @@ async fn a_redis_store_has_no_plaintext() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn with_another_key_nothing_is_there() {
     let redis = RedisServer::start();
-    let (client, task) = talk(&redis, Some(KEY)).await;
+    let (client, task) = exchange_messages(&redis, Some(KEY)).await;
     let stranger = Node::on(&redis.url("talk"), Some(OTHER)).await;
     let rotated = Node::on(&redis.url("talk"), Some("33,11")).await;
     let list = json!({"jsonrpc": "2.0", "id": 9, "method": "tasks/list"});
@@ -142,7 +142,7 @@ async fn a_key_that_ends_with_the_process_is_refused_where_the_store_does_not() 
     let redis = RedisServer::start();
     let stores = store::open(&redis.url("own")).await.unwrap();
     let own = std::sync::Arc::new(KeyRing::random());
-    let server = Server::new("test", "1").seal(keys(KEY)).store(stores).store_key(own);
+    let server = Server::new("test", "1").state_cipher(keys(KEY)).store(stores).store_key(own);
     let problems = server.build().unwrap_err().to_string();
     assert!(problems.contains("store key"), "{problems}");
 }

@@ -54,7 +54,7 @@ impl Node {
         let stores = store::open(url).await.unwrap();
         let server = wharf::Server::new("test", "1").tool::<chat>().tool::<works>();
         let server = server.add(wharf::Resource::new("x:secret-uri", async || "nothing"));
-        let server = server.seal(crate::encrypted_store::keys("ff")).store(stores);
+        let server = server.state_cipher(crate::encrypted_store::keys("ff")).store(stores);
         let server = match key {
             Some(key) => server.store_key(crate::encrypted_store::keys(key)),
             None => server,

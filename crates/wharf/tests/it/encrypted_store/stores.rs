@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use wharf_model::{AttachResult, ErrorKind, Events, Record, Retention, Stores};
-use wharf_store::{contract, memory_stores, sealed};
+use wharf_store::{contract, encrypted, memory_stores};
 
 use crate::encrypted_store::{KEY, OTHER, keys};
 
@@ -16,13 +16,13 @@ fn record(id: &str, owner: &str) -> Record {
 /// The same stores without a key, with a key, and with another key.
 fn three() -> [Stores; 3] {
     let bare = memory_stores();
-    let with = |key| sealed(bare.clone(), keys(key));
+    let with = |key| encrypted(bare.clone(), keys(key));
     [bare.clone(), with(KEY), with(OTHER)]
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_contract_holds() {
-    let stores = || async { sealed(memory_stores(), keys(KEY)) };
+    let stores = || async { encrypted(memory_stores(), keys(KEY)) };
     contract::records(|| async { stores().await.tasks }).await;
     contract::records(|| async { stores().await.sessions }).await;
     contract::bus(|| async { stores().await.bus }).await;
@@ -128,7 +128,7 @@ async fn only_nodes_with_the_same_key_exchange_messages() {
     #[derive(Default)]
     struct ReceivedMessages(std::sync::Mutex<Vec<Vec<u8>>>);
     impl wharf_model::BusSubscriber for ReceivedMessages {
-        fn hear(&self, _: &str, message: &[u8]) {
+        fn receive(&self, _: &str, message: &[u8]) {
             self.0.lock().unwrap().push(message.to_vec());
         }
     }

@@ -15,7 +15,7 @@ fn to(url: &str, status: u16) -> Action {
 
 /// CVE-2026-64684: headers that the user had set were sent to another origin.
 #[tokio::test(flavor = "multi_thread")]
-async fn another_origin_gets_nothing() {
+async fn a_redirect_to_another_origin_sends_no_headers() {
     let thief = ScriptedServer::http(default_http_reply).await;
     for status in [301, 302, 303, 307, 308] {
         let url = thief.url();
@@ -28,7 +28,7 @@ async fn another_origin_gets_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn another_origin_gets_nothing_later_either() {
+async fn a_later_redirect_to_another_origin_sends_no_headers() {
     let thief = ScriptedServer::http(default_http_reply).await;
     let url = thief.url();
     let server = ScriptedServer::http(move |asked| match asked.method() {
@@ -44,7 +44,7 @@ async fn another_origin_gets_nothing_later_either() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn another_place_of_the_same_origin_is_found() {
+async fn a_redirect_within_the_origin_is_followed() {
     let own = Arc::new(Mutex::new(String::new()));
     let address = own.clone();
     let server = ScriptedServer::http(move |asked| match asked.path.as_str() {

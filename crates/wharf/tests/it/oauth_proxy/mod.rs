@@ -54,7 +54,7 @@ async fn serve_with(idp: &Idp, more: impl FnOnce(Server) -> Server) -> String {
         .scopes(["files:read", "files:write"])
         .first_scopes(["files:read"]);
     let keys: wharf::server::KeyRing = "00".repeat(32).parse().unwrap();
-    let server = Server::new("harbour", "1.0.0").auth(proxy).seal(keys);
+    let server = Server::new("harbour", "1.0.0").auth(proxy).state_cipher(keys);
     let endpoint = more(server).tool::<whoami>().tool::<write>().build().unwrap();
     tokio::spawn(async move { endpoint.serve_http_on(listener).await });
     public
@@ -90,7 +90,7 @@ async fn a_login_without_consent_is_rejected() {
     let public = serve(&idp).await;
     let client = Client::builder().connect(format!("{public}/mcp")).await;
     assert!(client.is_err());
-    let person = Arc::new(TestUserAgent::new(&idp, "alice").who_says_no());
+    let person = Arc::new(TestUserAgent::new(&idp, "alice").denying_consent());
     let client = Client::builder().auth(Auth::code(person.clone()));
     let error = client.connect(format!("{public}/mcp")).await.unwrap_err();
     assert_eq!(person.visits.load(Ordering::SeqCst), 1);

@@ -37,7 +37,7 @@ impl TestUserAgent {
         TestUserAgent { idp: idp.clone(), user: user.into(), decision: "allow", visits, page }
     }
 
-    pub(crate) fn who_says_no(self) -> Self {
+    pub(crate) fn denying_consent(self) -> Self {
         TestUserAgent { decision: "deny", ..self }
     }
 

@@ -54,7 +54,7 @@ impl FileTokenStore {
         };
         let mut bytes = [0; 32];
         let random = SystemRandom::new().fill(&mut bytes);
-        random.map_err(|_| KeychainError("the system gives no random numbers".to_owned()))?;
+        random.map_err(|_| KeychainError("the system returned no random bytes".to_owned()))?;
         let key = EncryptionKey(bytes);
         keychain.put(&self.path, &key)?;
         self.cache_key(Some(key.clone()));

@@ -43,7 +43,7 @@ impl TaskRun {
         if let Some(problem) = problem(ask, self.options.item) {
             return Err(ClientRequestError::Invalid(format!("`{key}` {problem}")));
         }
-        let most = self.options.questions;
+        let most = self.options.client_requests;
         // From here on the request may be in the store, even if this future is dropped before the
         // store confirms it.
         let mut pending = PendingInput { task_run: self, key: Some(key) };

@@ -48,7 +48,7 @@ pub(super) async fn run(cluster: Arc<Cluster>) {
         match result {
             Ok(Ok(())) if has_hung => {
                 has_hung = false;
-                tracing::info!("stores of the cluster answer again");
+                tracing::info!("reached the stores of the cluster again");
             }
             Err(_) if changed => {
                 has_hung = true;

@@ -111,7 +111,7 @@ impl BusQueue {
 }
 
 impl BusSubscriber for BusQueue {
-    fn hear(&self, _: &str, message: &[u8]) {
+    fn receive(&self, _: &str, message: &[u8]) {
         if let Ok(text) = std::str::from_utf8(message) {
             self.put(text);
         }

@@ -82,7 +82,7 @@ impl<S> TimedIo<S> {
     #[inline]
     fn inspect(&mut self, bytes: &[u8]) {
         let Some((_, state)) = &self.timeouts.head else { return };
-        if bytes.is_empty() || !state.awaits_line() {
+        if bytes.is_empty() || !state.expects_request_line() {
             return;
         }
         // The common case is a whole request line without a fragment.
@@ -130,7 +130,7 @@ impl<S> TimedIo<S> {
         let end = since.unwrap_or(now) + *timeouts;
         if end <= now {
             // A client that has sent nothing is idle.
-            if !self.line.is_empty() || !state.awaits_line() {
+            if !self.line.is_empty() || !state.expects_request_line() {
                 self.slot_guard.slot().set_slow_head();
             }
             return Poll::Ready(());

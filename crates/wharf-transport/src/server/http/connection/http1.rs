@@ -84,7 +84,7 @@ impl Http1State {
     }
 
     /// Returns true if the next input belongs to a request line.
-    pub(crate) fn awaits_line(&self) -> bool {
+    pub(crate) fn expects_request_line(&self) -> bool {
         !self.0.past_line.load(Ordering::Relaxed)
     }
 

@@ -118,7 +118,7 @@ impl Session {
         connection.count_as(&caller);
         Arc::new(Session {
             caller,
-            client_info_bytes: u32::try_from(connection.kept()).unwrap_or(u32::MAX),
+            client_info_bytes: u32::try_from(connection.client_info_bytes()).unwrap_or(u32::MAX),
             kind,
             polls: connection.polls(),
             connection: Lock::new(connection),

@@ -86,7 +86,7 @@ impl EventWriter {
         if self.reply_ids.get().is_some() {
             let (cluster, name) = (self.cluster.clone(), self.name());
             self.cluster.spawn(async move {
-                let _ = cluster.store_call(cluster.stores.events.forget(&name)).await;
+                let _ = cluster.store_call(cluster.stores.events.remove(&name)).await;
             });
         }
     }

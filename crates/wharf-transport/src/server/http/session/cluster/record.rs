@@ -309,7 +309,7 @@ impl SessionRecord {
         // If this fails, the stream expires by its TTL.
         let _ = self
             .cluster
-            .store_call(self.cluster.stores.events.forget(&self.stream(SESSION_STREAM)))
+            .store_call(self.cluster.stores.events.remove(&self.stream(SESSION_STREAM)))
             .await;
         let _ = self.cluster.publish(&ClusterMessage::SessionEnded { key: &self.key }).await;
         Ok(removed)

@@ -98,5 +98,5 @@ fn all_changes(filter: &SubscriptionFilter) -> VecDeque<Notification> {
     let lists = [ToolsChanged, PromptsChanged, ResourcesChanged];
     let updates =
         filter.uris.iter().map(|uri| Notification::ResourceUpdated { uri: (&**uri).into() });
-    lists.into_iter().filter(|it| filter.wants(it)).chain(updates).collect()
+    lists.into_iter().filter(|it| filter.includes(it)).chain(updates).collect()
 }

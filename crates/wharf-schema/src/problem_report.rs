@@ -1,4 +1,4 @@
-//! Validation problems of a value, with their paths.
+//! Report of the validation problems of a value, with their paths.
 
 use std::fmt;
 

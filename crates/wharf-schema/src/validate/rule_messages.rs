@@ -1,4 +1,4 @@
-//! Texts of validation problems.
+//! Messages of the rules that a value violates.
 
 use std::{
     fmt::Write as _,
@@ -7,8 +7,8 @@ use std::{
 
 use serde_json::Value;
 
+use crate::problem_report::{MAX_PROBLEM_CHARS, sanitize};
 use crate::validate::compiled::{BoundKeyword, Contains, CountKeyword, Rule, TypeSet};
-use crate::value_problems::{MAX_PROBLEM_CHARS, sanitize};
 
 /// Maximum number of choices, and of names, in a message.
 const MAX_LISTED_CHOICES: usize = 3;
@@ -89,7 +89,7 @@ impl MessageStyle {
         format!("{it} is not valid under any of the schemas listed in the '{keyword}' keyword")
     }
 
-    pub(super) fn several(self, value: &Value) -> String {
+    pub(super) fn more_than_one(self, value: &Value) -> String {
         let it = self.value(value);
         format!("{it} is valid under more than one of the schemas listed in the 'oneOf' keyword")
     }

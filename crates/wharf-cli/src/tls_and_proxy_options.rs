@@ -1,4 +1,4 @@
-//! Options of connections to URLs: certificates and proxy, named as in curl.
+//! Options of connections to URLs: certificates of TLS, and the HTTP proxy, named as in curl.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use crate::{common_options::with_secret, error::CliError};
 
 /// Options of connections to URLs.
 #[derive(Clone, Debug, Default, Args)]
-pub(crate) struct ConnectionOptions {
+pub(crate) struct TlsAndProxyOptions {
     /// Trust the certificates in this PEM file, beside the system's
     #[arg(
         long,
@@ -38,7 +38,7 @@ pub(crate) struct ConnectionOptions {
     proxy: Option<String>,
 }
 
-impl ConnectionOptions {
+impl TlsAndProxyOptions {
     /// True if an option is given.
     pub(crate) fn is_set(&self) -> bool {
         let files = [&self.cacert, &self.cert, &self.key];

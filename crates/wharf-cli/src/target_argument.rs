@@ -1,4 +1,4 @@
-//! Resolves the server named on the command line.
+//! Argument that names the server on the command line: a URL, a configured server, a file or a command.
 
 use std::path::Path;
 
@@ -162,7 +162,7 @@ mod tests {
         dir
     }
 
-    fn told(word: &str) -> String {
+    fn error_of(word: &str) -> String {
         find(word).unwrap_err().json()
     }
 
@@ -171,10 +171,10 @@ mod tests {
         for word in ["http://a/mcp", "HTTPS://a", "ws://a", "wss://a", "tcp://a:1", "unix:/a"] {
             assert!(matches!(find(word), Ok(Target::Url(url)) if url == word), "{word}");
         }
-        assert!(told("ftp://a").contains("begins with http://"));
-        assert!(told("localhost:8000/tools").contains("http://localhost:8000/tools"));
-        assert!(told("127.0.0.1:8000").contains("http://127.0.0.1:8000/mcp"));
-        assert!(!told("./a:b/c").contains("scheme") && !told("harbour").contains("scheme"));
+        assert!(error_of("ftp://a").contains("begins with http://"));
+        assert!(error_of("localhost:8000/tools").contains("http://localhost:8000/tools"));
+        assert!(error_of("127.0.0.1:8000").contains("http://127.0.0.1:8000/mcp"));
+        assert!(!error_of("./a:b/c").contains("scheme") && !error_of("harbour").contains("scheme"));
     }
 
     #[test]
@@ -187,9 +187,9 @@ mod tests {
         let two = r#"{"mcpServers": {"one": {"command": "a"}, "two": {"url": "http://b"}}}"#;
         fs::write(&file, two).unwrap();
         assert!(matches!(find(&name("#two")), Ok(Target::Entry(entry)) if entry.name == "two"));
-        assert!(told(&name("")).contains("with one of one, two"));
-        assert!(told(&name("#tow")).contains("Did you mean `two`?"));
-        assert!(told(&name(".none.json")).contains(".none.json"));
+        assert!(error_of(&name("")).contains("with one of one, two"));
+        assert!(error_of(&name("#tow")).contains("Did you mean `two`?"));
+        assert!(error_of(&name(".none.json")).contains(".none.json"));
         fs::remove_dir_all(dir).unwrap();
     }
 
@@ -209,8 +209,8 @@ mod tests {
         assert_eq!(started(&program), program);
         let script = make("server.py", 0o644);
         assert_eq!(started(&script), format!("python3 {script}"));
-        assert!(told(&make("notes.txt", 0o644)).contains("chmod +x"));
-        assert!(told("./gone").contains("There is no file"));
+        assert!(error_of(&make("notes.txt", 0o644)).contains("chmod +x"));
+        assert!(error_of("./gone").contains("There is no file"));
         fs::remove_dir_all(dir).unwrap();
     }
 
