@@ -1,7 +1,7 @@
 //! Two servers in one axum application, behind one layer that knows who is calling.
 //!
 //! ```sh
-//! cargo run -p wharf --example axum --features axum
+//! cargo run -p wharf-mcp --example axum --features axum
 //! ```
 //!
 //! Clients reach them at `http://127.0.0.1:8000/weather/mcp` and `http://127.0.0.1:8000/notes/mcp`,

@@ -1,6 +1,6 @@
 //! Tools with state, a question to the user, and an effect that happens once.
 //!
-//! Run it with `cargo run -p wharf --example harbour`, and point a client at it.
+//! Run it with `cargo run -p wharf-mcp --example harbour`, and point a client at it.
 use std::{
     io,
     sync::{

@@ -2,7 +2,7 @@
 //!
 //! ```sh
 //! echo '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"shout","arguments":{"text":"ahoy"}}}' |
-//!     cargo run -p wharf --example serverless
+//!     cargo run -p wharf-mcp --example serverless
 //! ```
 
 use std::{io::Read, sync::LazyLock};

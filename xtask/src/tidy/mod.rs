@@ -6,6 +6,7 @@ mod document_paths;
 mod headers;
 mod locks;
 mod markdown;
+mod package_names;
 mod repository;
 mod revisions;
 mod sizes;
@@ -17,7 +18,7 @@ use crate::workspace::Workspace;
 use repository::Repository;
 
 /// Rules, each of which returns its problems.
-const RULES: [fn(&Repository) -> Vec<String>; 8] = [
+const RULES: [fn(&Repository) -> Vec<String>; 9] = [
     headers::check,
     sizes::check,
     type_names::check,
@@ -26,6 +27,7 @@ const RULES: [fn(&Repository) -> Vec<String>; 8] = [
     crate_dependencies::check,
     document_paths::check,
     document_items::check,
+    package_names::check,
 ];
 
 pub(crate) fn run(workspace: &Workspace) -> Result<(), String> {
