@@ -283,14 +283,12 @@ async fn tiny_elements_do_not_explode() {
                 call["params"]["_meta"][name] = "PLACE".into();
                 call.to_string().replace("\"PLACE\"", &elements)
             };
-            let messages = [
-                elements.clone(),
-                inside("\"PLACE\""),
-                inside("{\"text\":\"PLACE\"}"),
-                within_meta("traceparent"),
-                within_meta("tracestate"),
-                within_meta("baggage"),
-            ];
+            let mut messages =
+                vec![elements.clone(), inside("\"PLACE\""), inside("{\"text\":\"PLACE\"}")];
+            // The element with the largest tree.
+            if element == "{}" {
+                messages.extend(["traceparent", "tracestate", "baggage"].map(within_meta));
+            }
             for (index, message) in messages.into_iter().enumerate() {
                 let mut request =
                     caller.post(&json!({"method": "tools/call", "params": {"name": "echo"}}));
