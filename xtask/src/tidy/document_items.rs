@@ -11,11 +11,10 @@
 //! | `Type::name`, `module::name` | a word in a file that names the type, or in the module's file |
 //! | `--option` | a literal, or a name in a file with command line arguments; in code blocks too |
 //! | `wharf-…` | a package or program |
-//! | `cargo … -p name` | a package; in code blocks too |
 //! | `name` after "feature", and in `features = […]` | a feature of a crate |
 //!
 //! Not checked: other words (`resultType`, `Tool`), names in code blocks (those of Rust are compiled as doc tests), whether
-//! a type in another file has the member, other commands, and names that stand before an arrow in the changelog: the old ones.
+//! a type in another file has the member, commands, and names that stand before an arrow in the changelog: the old ones.
 
 use super::markdown::{Markdown, Quote};
 use super::repository::{Repository, TextFile};
@@ -61,7 +60,6 @@ fn unknown_names(quote: &Quote, vocabulary: &Vocabulary) -> Vec<String> {
     if is_package && !vocabulary.has_package(text) {
         unknown.push(text.to_owned());
     }
-    unknown.extend(unknown_packages(text, vocabulary).map(str::to_owned));
     let is_feature = ["feature ", "features "].iter().any(|word| quote.before.ends_with(word));
     if is_feature && !vocabulary.has_feature(text) {
         unknown.push(text.to_owned());
@@ -81,18 +79,7 @@ fn unknown_in_block(line: &str, vocabulary: &Vocabulary) -> Vec<String> {
     let list = list.and_then(|(_, list)| list.split(']').next());
     let names = list.into_iter().flat_map(|list| list.split('"').skip(1).step_by(2));
     let features = names.filter(|name| !vocabulary.has_feature(name));
-    let packages = unknown_packages(line, vocabulary);
-    options.chain(features).chain(packages).map(str::to_owned).collect()
-}
-
-/// Returns the packages that a command of cargo names and that do not exist.
-fn unknown_packages<'a>(text: &'a str, vocabulary: &Vocabulary) -> impl Iterator<Item = &'a str> {
-    let mut words = text.split_whitespace().skip_while(|word| *word != "cargo");
-    let packages = std::iter::from_fn(move || {
-        words.find(|word| ["-p", "--package"].contains(word))?;
-        words.next()
-    });
-    packages.filter(|name| !vocabulary.has_cargo_package(name))
+    options.chain(features).map(str::to_owned).collect()
 }
 
 /// Returns whether a word of `text` is not a name by its shape, or exists.
@@ -157,9 +144,7 @@ mod tests {
         ]);
         repository.manifests.push(TextFile {
             path: "crates/wharf-dock/Cargo.toml".to_owned(),
-            text:
-                "[package]\nname = \"wharf-dock\"\n[lib]\nname = \"dock\"\n[features]\nfast = []\n"
-                    .to_owned(),
+            text: "[package]\nname = \"wharf-dock\"\n[features]\nfast = []\n".to_owned(),
         });
         let (path, text) = (path.to_owned(), document.to_owned());
         repository.documents.push(TextFile { path, text });
@@ -182,8 +167,6 @@ mod tests {
             ("`dock --min-depth 3`", "--min-depth"),
             ("```sh\ndock --min-depth 3\n```", "--min-depth"),
             ("`wharf-berth`", "wharf-berth"),
-            ("`cargo run -p dock -q`", "dock"),
-            ("```sh\ncargo doc -p dock # comment\n```", "dock"),
             ("with the feature `slow`", "slow"),
             ("```toml\nwharf-dock = { features = [\"fast\", \"slow\"] }\n```", "slow"),
         ] {
@@ -196,7 +179,7 @@ mod tests {
         for document in [
             "`TowerCrane::{lift_all, FullLoad}`, `crane::TowerCrane`, `wharf_dock::TowerCrane`",
             "`request_state`, `full_load`, `lift_all(…)?`, `WHARF_DOCK`, `HTTPS_PROXY`",
-            "`dock --max-depth=3 -- --`, `wharf-dock`, `cargo doc -p wharf-dock`, `mkdir -p dock`, feature `fast`, `a/wharf_old/c`",
+            "`dock --max-depth=3 -- --`, `wharf-dock`, feature `fast`, `a/wharf_old/c`",
             "`resultType`, `Host`, `tools/call`, `axum::Router`, OldCrane, `_s`",
             "```\nOldCrane --> a --disconnect\n```",
             "```toml\nother = { features = [\"slow\"] }\n```",

@@ -7,6 +7,7 @@ mod facade_root;
 mod headers;
 mod locks;
 mod markdown;
+mod package_names;
 mod prose;
 mod repository;
 mod revisions;
@@ -19,7 +20,7 @@ use crate::workspace::Workspace;
 use repository::Repository;
 
 /// Rules, each of which returns its problems.
-const RULES: [fn(&Repository) -> Vec<String>; 10] = [
+const RULES: [fn(&Repository) -> Vec<String>; 11] = [
     headers::check,
     sizes::check,
     type_names::check,
@@ -30,6 +31,7 @@ const RULES: [fn(&Repository) -> Vec<String>; 10] = [
     document_items::check,
     facade_root::check,
     prose::check,
+    package_names::check,
 ];
 
 pub(crate) fn run(workspace: &Workspace) -> Result<(), String> {

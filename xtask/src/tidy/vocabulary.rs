@@ -14,10 +14,7 @@ pub(super) struct Vocabulary<'a> {
     words: HashSet<&'a str>,
     /// Command line options, with `--`.
     options: HashSet<String>,
-    /// Packages, programs and folders of crates.
     packages: HashSet<&'a str>,
-    /// Packages: the names that `cargo -p` takes.
-    cargo_packages: HashSet<&'a str>,
     features: HashSet<&'a str>,
 }
 
@@ -33,7 +30,6 @@ impl<'a> Vocabulary<'a> {
             words: sources.iter().flat_map(|file| words(&file.uncommented)).collect(),
             options: sources.iter().flat_map(options_of).collect(),
             packages: manifests().flat_map(names_in).chain(folders).collect(),
-            cargo_packages: manifests().filter_map(package_in).collect(),
             features: manifests().flat_map(features_in).collect(),
         }
     }
@@ -52,10 +48,6 @@ impl<'a> Vocabulary<'a> {
 
     pub(super) fn has_package(&self, name: &str) -> bool {
         self.packages.contains(name)
-    }
-
-    pub(super) fn has_cargo_package(&self, name: &str) -> bool {
-        self.cargo_packages.contains(name)
     }
 
     pub(super) fn has_feature(&self, name: &str) -> bool {
@@ -136,11 +128,6 @@ pub(super) fn options_in(text: &str) -> impl Iterator<Item = &str> {
 /// Returns the names of a manifest's package and programs.
 fn names_in(manifest: &str) -> impl Iterator<Item = &str> {
     manifest.lines().filter_map(|line| line.strip_prefix("name = \"")?.strip_suffix('"'))
-}
-
-/// Returns the name of a manifest's package.
-fn package_in(manifest: &str) -> Option<&str> {
-    names_in(manifest.split("[package]\n").nth(1)?).next()
 }
 
 fn features_in(manifest: &str) -> impl Iterator<Item = &str> {

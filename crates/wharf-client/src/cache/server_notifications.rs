@@ -3,16 +3,29 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use wharf_model::{CustomNotification, Method, Notification};
+use wharf_model::{CustomNotification, Method, Notification, has_at_most};
 
 use crate::{
     NotificationListener,
     cache::server_state::{CachedState, ServerState},
 };
 
+/// Maximum number of values in a notification of an extension: handlers read its parameters into a tree, which takes many
+/// times the memory of their text.
+const MAX_NOTIFICATION_VALUES: usize = 250_000;
+
 impl ServerState {
-    /// Passes a notification that an extension declares to the handler.
+    /// Passes a notification that an extension declares to the handler, unless it has too many values.
     fn custom(&self, it: &CustomNotification) {
+        if !has_at_most(it.params.get(), MAX_NOTIFICATION_VALUES) {
+            let limit = MAX_NOTIFICATION_VALUES;
+            tracing::warn!(
+                method = it.method,
+                limit,
+                "ignored a notification with too many values"
+            );
+            return;
+        }
         if catch_unwind(AssertUnwindSafe(|| self.handler.notification(it))).is_err() {
             tracing::error!(method = it.method, "caught a panic in the handler of a notification");
         }

@@ -24,7 +24,7 @@ pub(crate) async fn ask(
     let transport = caller.transport();
     let observed = observed_request(&method, params.as_deref(), transport.scope());
     let raw = RawRequest { transport, method, params, result: ResultSlot::default() };
-    let outcome = run::send_request(caller, &raw, observed, &mut hooks, idle).await.0;
+    let outcome = run::send_request(caller, &raw, observed, &mut hooks, idle).await.outcome;
     let result = raw.result.lock().take();
     match (outcome, result) {
         (Outcome::Failed(error), _) => Err(*error),

@@ -1,12 +1,12 @@
 //! Validates the structured content of a tool result against the output schema of the tool.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use serde_json::Value;
 use wharf_model::{Error, ErrorKind, FailureOrigin, JsonText, LazyJson, ToolResult, excerpt};
 use wharf_schema::client_output_validator::{OutputValidator, Validity};
 
-use crate::{ClientHandle, cache::tool_schemas::KnownTool, call::total_timeout};
+use crate::{ClientHandle, cache::tool_schemas::KnownTool, call::total_timeout::IdleTimeout};
 
 /// A schema and a result of at most this many bytes together are checked where the call is polled;
 /// larger ones on a blocking thread.
@@ -15,12 +15,13 @@ const INLINE_CHECK_BYTES: usize = 4 << 10;
 /// Maximum length of an output schema: results are not validated against longer ones.
 const MAX_SCHEMA_BYTES: usize = 256 << 10;
 
-/// Validates structured content against the tool's output schema, if the tool was listed.
+/// Validates structured content against the tool's output schema, if the tool was listed, within the rest of the call's idle
+/// timeout.
 pub(crate) async fn check_output(
     caller: &ClientHandle,
     tool: Option<&str>,
     result: &ToolResult,
-    idle: Duration,
+    idle: IdleTimeout,
 ) -> Result<(), Error> {
     let tool = tool.filter(|_| caller.options().validate_output && !result.is_error);
     let Some(known) = tool.and_then(|tool| caller.server_state().tool(tool)) else { return Ok(()) };
@@ -29,7 +30,7 @@ pub(crate) async fn check_output(
         false => {
             let structured = result.structured.clone();
             let checked = run_blocking(move || known.check_output(structured.as_ref()));
-            total_timeout::within(caller.timer(), idle, total_timeout::IDLE, checked).await?
+            idle.within(caller.timer(), checked).await?
         }
     };
     if let (Some(unchecked), Some(tool)) = (unchecked, tool) {

@@ -1,6 +1,9 @@
 //! The events of one attempt of a request: notifications and requests of the server.
 
-use std::task::{Context, Poll};
+use std::{
+    task::{Context, Poll},
+    time::Instant,
+};
 
 use wharf_model::{
     ActiveCall, BoxFuture, ClientRequest, ClientRequestId, Error, ErrorKind, Event, FailureOrigin,
@@ -94,6 +97,11 @@ impl RequestAttempt {
         }
         cx.waker().wake_by_ref();
         Poll::Pending
+    }
+
+    /// Returns the end of the idle timeout; none if the outcome was there at once.
+    pub(crate) fn idle_end(&mut self) -> Option<Instant> {
+        self.active_call.idle_end()
     }
 
     /// Delivers finished answers; fails if an answer is invalid.

@@ -1,6 +1,9 @@
 //! Runs one call to its end, over all its requests: input rounds (`input_required.rs`), retries (`retry.rs`) and tasks.
 
-use std::{future::poll_fn, time::Duration};
+use std::{
+    future::poll_fn,
+    time::{Duration, Instant},
+};
 
 use wharf_model::{
     Deadlines, Error, ErrorKind, InputMode, Method, Outcome, Reply, Request, Service, Task,
@@ -15,7 +18,8 @@ use crate::{
         check_output::check_output,
         events::{CallerEvents, RequestAttempt},
         request::{CallSpec, RetryParams},
-        total_timeout, url_elicitation,
+        total_timeout::{self, IdleTimeout},
+        url_elicitation,
     },
     client_handle::not_offered,
     task::{CancelOnDrop, FollowError, TaskDialect, TaskPoller, follow, request_mode},
@@ -61,6 +65,7 @@ pub(crate) async fn run(
             let end = handle.follow(&mut hooks, idle);
             let checked = async {
                 let result = end.await?;
+                let idle = IdleTimeout { limit: idle, end: None };
                 check_output(caller, handle.tool(), &result, idle).await?;
                 Ok(result)
             };
@@ -123,6 +128,8 @@ pub(super) struct CallRun<'a> {
     pub(super) spec: CallSpec,
     hooks: CallHooks,
     pub(super) idle: Duration,
+    /// End of the idle timeout of the last request; none for the result of a task, whose polling had its own timeouts.
+    idle_end: Option<Instant>,
     pub(super) retry: Option<RetryParams>,
     pub(super) rounds: usize,
     pub(super) overloads: usize,
@@ -147,6 +154,7 @@ impl<'a> CallRun<'a> {
             spec,
             hooks,
             idle,
+            idle_end: None,
             retry,
             rounds,
             overloads,
@@ -179,7 +187,7 @@ impl<'a> CallRun<'a> {
                 },
             };
             if let Reply::Tool(result) = &reply {
-                check_output(self.caller, self.spec.target.as_deref(), result, self.idle).await?;
+                self.check_output(result).await?;
             }
             return Ok((reply, self.input_requested || self.retry.is_some()));
         }
@@ -200,7 +208,7 @@ impl<'a> CallRun<'a> {
         match self.run_request().await? {
             RequestEnd::Task(task) => Ok(TaskStart::Task(task)),
             RequestEnd::Reply(Reply::Tool(result)) => {
-                check_output(self.caller, self.spec.target.as_deref(), &result, self.idle).await?;
+                self.check_output(&result).await?;
                 Ok(TaskStart::Result(result))
             }
             RequestEnd::Reply(_) => Err(crate::call::result::unexpected()),
@@ -228,8 +236,14 @@ impl<'a> CallRun<'a> {
         }
     }
 
+    async fn check_output(&mut self, result: &ToolResult) -> Result<(), Error> {
+        let idle = IdleTimeout { limit: self.idle, end: self.idle_end };
+        check_output(self.caller, self.spec.target.as_deref(), result, idle).await
+    }
+
     /// Follows the task that the call became. Dropping the future cancels the task.
     async fn follow(&mut self, task: Task) -> Result<ToolResult, Error> {
+        self.idle_end = None;
         let poller = TaskPoller::new(self.caller, &task.id, Some(task.clone()), self.idle)?;
         let cancel_on_drop = CancelOnDrop::new(self.caller, &task.id);
         let mut events = CallerEvents { caller: self.caller, hooks: &mut self.hooks };
@@ -258,9 +272,10 @@ impl<'a> CallRun<'a> {
             request.mirrored =
                 caller.server_state().mirrored(tool, arguments, transport.sends_param_headers())?;
         }
-        let (outcome, input_requested) =
+        let RequestOutcome { outcome, input_requested, idle_end } =
             send_request(caller, &*transport, request, &mut self.hooks, self.idle).await;
         self.input_requested |= input_requested;
+        self.idle_end = idle_end;
         self.has_arrived |= !matches!(&outcome, Outcome::Failed(error) if error.is_unsent());
         Ok(outcome)
     }
@@ -272,24 +287,34 @@ impl<'a> CallRun<'a> {
     }
 }
 
-/// Sends one request: its outcome, and whether the server sent any request meanwhile.
+/// The outcome of one request.
+pub(crate) struct RequestOutcome {
+    pub(crate) outcome: Outcome,
+    /// Set if the server sent any request meanwhile.
+    input_requested: bool,
+    /// End of the idle timeout; none if the outcome was there at once.
+    idle_end: Option<Instant>,
+}
+
+/// Sends one request, to its end.
 pub(crate) async fn send_request(
     caller: &ClientHandle,
     service: &dyn Service,
     request: Request,
     hooks: &mut CallHooks,
     idle: Duration,
-) -> (Outcome, bool) {
+) -> RequestOutcome {
     // The total timeout applies to the whole call, around all of its requests.
     let deadlines = Deadlines::NONE.idle(Some(idle));
     let active_call = caller.start_request(service, request, deadlines);
     let (mut attempt, mut events) =
         (RequestAttempt::new(active_call.for_caller()), CallerEvents { caller, hooks });
     let (outcome, input_requested) = poll_fn(|cx| attempt.poll_end(&mut events, cx)).await;
-    match outcome {
+    let outcome = match outcome {
         Outcome::Failed(error) if *error == Error::new(ErrorKind::RequestTimeout) => {
-            (total_timeout::out_of_time(idle, total_timeout::IDLE).into(), input_requested)
+            total_timeout::out_of_time(idle, total_timeout::IDLE).into()
         }
-        outcome => (outcome, input_requested),
-    }
+        outcome => outcome,
+    };
+    RequestOutcome { outcome, input_requested, idle_end: attempt.idle_end() }
 }

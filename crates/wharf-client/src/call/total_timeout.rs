@@ -6,7 +6,7 @@ use std::{
     pin::pin,
     sync::Arc,
     task::Poll,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use wharf_model::{BoxFuture, Error, ErrorKind, FailureOrigin, TimeoutKind, Timer};
@@ -20,6 +20,38 @@ pub(crate) async fn within<T>(
 ) -> Result<T, Error> {
     // A deadline beyond the end of the clock never expires.
     let end = timer.now().checked_add(limit);
+    until(timer, end, limit, option, work).await
+}
+
+/// Idle timeout of a call, and its end for work that belongs to the call. Without an end it begins with the work.
+#[derive(Clone, Copy)]
+pub(crate) struct IdleTimeout {
+    pub(crate) limit: Duration,
+    pub(crate) end: Option<Instant>,
+}
+
+impl IdleTimeout {
+    /// Runs `work` with the rest of the timeout.
+    pub(crate) async fn within<T>(
+        self,
+        timer: &Arc<dyn Timer>,
+        work: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
+        match self.end {
+            Some(_) => until(timer, self.end, self.limit, IDLE, work).await,
+            None => within(timer, self.limit, IDLE, work).await,
+        }
+    }
+}
+
+/// Runs `work` until `end`, if there is one.
+async fn until<T>(
+    timer: &Arc<dyn Timer>,
+    end: Option<Instant>,
+    limit: Duration,
+    option: TimeoutOption,
+    work: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
     let mut sleep: Option<BoxFuture<()>> = None;
     let mut work = pin!(work);
     poll_fn(|cx| {

@@ -88,5 +88,5 @@ pub(crate) async fn send_with(
     request.tasking = TaskRequest::Welcome;
     let (transport, mut hooks) = (caller.transport(), CallHooks::default());
     request.scope = transport.scope();
-    run::send_request(caller, &*transport, request, &mut hooks, idle).await.0
+    run::send_request(caller, &*transport, request, &mut hooks, idle).await.outcome
 }

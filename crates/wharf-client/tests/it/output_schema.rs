@@ -1,9 +1,12 @@
 //! Validation of results against output schemas.
 
-use crate::support::{FakeTransport, answering, caller, caller_with, tool};
+use std::time::Duration;
+
+use crate::support::{FakeTransport, SECOND, answering, caller, caller_with, tool};
 use serde_json::{Value, json, value::to_raw_value};
+use tokio::time::{advance, sleep};
 use wharf_client::{CallError, CallOptions, ClientHandlerBuilder};
-use wharf_model::{ToolInfo, ToolResult};
+use wharf_model::{Notification, Outbox, ToolInfo, ToolResult};
 
 fn result(structured: &Value) -> ToolResult {
     ToolResult::text("x").structured(to_raw_value(structured).unwrap())
@@ -205,4 +208,39 @@ async fn large_results_are_checked_off_the_runtimes_threads() {
         };
         assert!(error.kind().is_output_schema_mismatch(), "{error}");
     }
+}
+
+/// The check of a large result has the rest of the call's timeout, which progress restarted. Its thread is busy here.
+#[test]
+fn a_check_ends_with_the_timeout_of_its_call() {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_time().start_paused(true).max_blocking_threads(1).build().unwrap();
+    runtime.block_on(async {
+        let structured = result(&json!({"n": 1, "text": "x".repeat(100_000)}));
+        let call = async move |_, outbox: Outbox| {
+            sleep(6 * SECOND).await;
+            outbox.notify(Notification::Progress { progress: 1.0, total: None, message: None });
+            sleep(8 * SECOND).await;
+            structured.into()
+        };
+        let info = ToolInfo::without_parameters("t").output_schema(numbers());
+        let transport = FakeTransport::default().then(tool(info)).play(call).transport();
+        let options = CallOptions::default().idle(10 * SECOND);
+        let caller = caller_with(&transport, ClientHandlerBuilder::new(), options);
+        caller.tools().all().await.unwrap();
+        let (release, released) = std::sync::mpsc::channel::<()>();
+        let busy = tokio::task::spawn_blocking(move || released.recv());
+
+        let mut call = caller.call("t", ()).into_future();
+        for wait in [0, 6000, 8000, 1900] {
+            advance(Duration::from_millis(wait)).await;
+            assert!(crate::support::poll_once(&mut call).is_pending(), "{wait}");
+        }
+        advance(Duration::from_millis(200)).await;
+        let end = crate::support::poll_once(&mut call);
+        let std::task::Poll::Ready(Err(error)) = end else { panic!("{end:?}") };
+        assert!(error.kind().is_request_timeout(), "{error:?}");
+        drop(release);
+        assert!(busy.await.unwrap().is_err());
+    });
 }

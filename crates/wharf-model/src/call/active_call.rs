@@ -7,7 +7,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
     task::{Context, Poll},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use crate::{
@@ -160,6 +160,16 @@ impl ActiveCall {
     #[must_use]
     pub fn response_sender(&self) -> ResponseSender {
         self.outbox.response_sender()
+    }
+
+    /// Returns the end of the idle timeout after the last activity of the call, for work that follows its outcome and belongs
+    /// to it. `None` if the call was never pending, or has no idle timeout.
+    pub fn idle_end(&mut self) -> Option<Instant> {
+        let clock = self.clock.as_mut()?;
+        let (touched, _) = self.outbox.take_activity();
+        // Client requests that are still open end with the call.
+        clock.update(self.outbox.deadlines(), touched, false, self.outbox.timer().now());
+        clock.idle_end()
     }
 
     /// Responds to a client request that cannot be sent.

@@ -59,13 +59,17 @@ impl CallTimeouts {
     /// Returns the time of the next timeout. An open client request stops the clock, but no call exceeds
     /// `limit`.
     pub(crate) fn end(&self, limit: Option<Duration>) -> Option<Instant> {
-        let Deadlines { idle, total } = self.deadlines;
-        let own = |limit| self.waiting_for_client.is_none().then_some(limit).flatten();
+        let (runs, total) = (self.waiting_for_client.is_none(), self.deadlines.total);
         let ends = [
-            own(idle).and_then(|idle| self.last_activity.checked_add(idle)),
-            own(total).and_then(|total| self.started.checked_add(total)),
+            self.idle_end().filter(|_| runs),
+            total.filter(|_| runs).and_then(|total| self.started.checked_add(total)),
             limit.zip(total).and_then(|(limit, total)| self.created.checked_add(limit.max(total))),
         ];
         ends.into_iter().flatten().min()
+    }
+
+    /// Returns the end of the idle timeout after the last activity.
+    pub(crate) fn idle_end(&self) -> Option<Instant> {
+        self.last_activity.checked_add(self.deadlines.idle?)
     }
 }

@@ -11,7 +11,7 @@ use std::{
 };
 
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::value::RawValue;
 
 /// Trace context: the ids of a trace and of a span in it, as the members `traceparent`, `tracestate` and `baggage` of
 /// `_meta` carry them.
@@ -29,8 +29,7 @@ use serde_json::Value;
 /// assert_eq!(child.trace_id(), context.trace_id());
 /// assert_eq!(TraceContext::from_meta(r#"{"traceparent":"nonsense"}"#), None);
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "ContextFields")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceContext {
     trace_id: u128,
     span_id: u64,
@@ -45,33 +44,20 @@ struct Companions {
     baggage: Option<String>,
 }
 
+/// Maximum lengths of the values. A later version of `traceparent` may have more fields than the 55 characters of version 00.
+const MAX_TRACEPARENT: usize = 256;
 const MAX_TRACESTATE: usize = 512;
 const MAX_BAGGAGE: usize = 8192;
 
+/// Members of `_meta` as text: a client may put a large tree where a string belongs.
 #[derive(Deserialize)]
-struct ContextFields {
-    traceparent: Option<Value>,
-    tracestate: Option<Value>,
-    baggage: Option<Value>,
-}
-
-impl TryFrom<ContextFields> for TraceContext {
-    type Error = &'static str;
-
-    fn try_from(fields: ContextFields) -> Result<Self, &'static str> {
-        let text = |value: Option<Value>, limit: usize| match value {
-            Some(Value::String(text)) if is_header_value(&text, limit) => Some(text),
-            _ => None,
-        };
-        let traceparent = text(fields.traceparent, usize::MAX).ok_or("no traceparent")?;
-        let context = parse_traceparent(&traceparent).ok_or("no valid traceparent")?;
-        let companions = Companions {
-            tracestate: text(fields.tracestate, MAX_TRACESTATE),
-            baggage: text(fields.baggage, MAX_BAGGAGE),
-        };
-        let has_any = companions.tracestate.is_some() || companions.baggage.is_some();
-        Ok(TraceContext { companions: has_any.then(|| Arc::new(companions)), ..context })
-    }
+struct ContextFields<'a> {
+    #[serde(borrow)]
+    traceparent: Option<&'a RawValue>,
+    #[serde(borrow)]
+    tracestate: Option<&'a RawValue>,
+    #[serde(borrow)]
+    baggage: Option<&'a RawValue>,
 }
 
 impl TraceContext {
@@ -104,7 +90,18 @@ impl TraceContext {
     #[must_use]
     pub fn from_meta(json: &str) -> Option<TraceContext> {
         // Most metadata has no context: then nothing is parsed.
-        json.contains("\"traceparent\"").then(|| serde_json::from_str(json).ok()).flatten()
+        if !json.contains("\"traceparent\"") {
+            return None;
+        }
+        let fields: ContextFields<'_> = serde_json::from_str(json).ok()?;
+        let context = parse_traceparent(&header_value(fields.traceparent?, MAX_TRACEPARENT)?)?;
+        let value = |raw: Option<&RawValue>, limit| header_value(raw?, limit);
+        let companions = Companions {
+            tracestate: value(fields.tracestate, MAX_TRACESTATE),
+            baggage: value(fields.baggage, MAX_BAGGAGE),
+        };
+        let has_any = companions.tracestate.is_some() || companions.baggage.is_some();
+        Some(TraceContext { companions: has_any.then(|| Arc::new(companions)), ..context })
     }
 
     /// Returns the context of the call that this thread polls: its span, if it is traced here, or else that of its
@@ -242,8 +239,15 @@ impl Drop for RestoreTrace {
     }
 }
 
-fn is_header_value(text: &str, limit: usize) -> bool {
-    text.len() <= limit && text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
+/// Returns the string, if it has at most `limit` visible characters.
+fn header_value(raw: &RawValue, limit: usize) -> Option<String> {
+    // An escaped character takes six.
+    if raw.get().len() > 6 * limit + 2 {
+        return None;
+    }
+    let text: String = serde_json::from_str(raw.get()).ok()?;
+    let is_visible = text.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+    (text.len() <= limit && is_visible).then_some(text)
 }
 
 /// Parses the header of version 00. Later versions may append fields after another `-`.
@@ -297,6 +301,26 @@ mod tests {
         let context = TraceContext::from_meta(&meta.to_string()).unwrap();
         assert_eq!((context.tracestate(), context.baggage()), (None, None));
         assert!(!context.is_sampled());
+        let escaped = format!(
+            r#"{{"traceparent":"{traceparent}","tracestate":"{}"}}"#,
+            r"\u0061".repeat(512)
+        );
+        let context = TraceContext::from_meta(&escaped).unwrap();
+        assert_eq!(context.tracestate(), Some(&*"a".repeat(512)));
+    }
+
+    #[test]
+    fn values_that_are_not_strings_are_ignored() {
+        let traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00";
+        for value in ["[{},{}]", "{}", "7", "true", "null"] {
+            let meta = format!(r#"{{"traceparent":{value}}}"#);
+            assert_eq!(TraceContext::from_meta(&meta), None, "{value}");
+            let meta = format!(
+                r#"{{"traceparent":"{traceparent}","tracestate":{value},"baggage":{value}}}"#
+            );
+            let context = TraceContext::from_meta(&meta).unwrap();
+            assert_eq!((context.tracestate(), context.baggage()), (None, None), "{value}");
+        }
     }
 
     #[test]

@@ -4,9 +4,11 @@ use bytestring::ByteString;
 use wharf_model::{Error, ErrorKind};
 
 use crate::client::{ClientCodec, ServerMessage};
-use crate::{json::scanner, versions::revision::Feature};
-
-use crate::client::decode::{MAX_DEPTH, unreadable};
+use crate::{
+    client::decode::unreadable,
+    json::scanner::{self, MAX_DEPTH},
+    versions::revision::Feature,
+};
 
 /// Maximum number of messages in a batch.
 const MAX_BATCH_MESSAGES: usize = 10_000;

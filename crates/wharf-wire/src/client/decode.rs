@@ -9,17 +9,19 @@ use crate::client::{
 };
 use crate::{
     CallId,
-    json::field_spans::{MessageFault, MessageField},
+    json::{
+        field_spans::{MessageFault, MessageField},
+        scanner::MAX_DEPTH,
+    },
     server::{
         decode_error::read_error,
         message::{Message, invalid_field, unknown_method},
     },
 };
 
-/// Maximum nesting depth of a message.
-pub(super) const MAX_DEPTH: u32 = 128;
 /// Maximum length of an id in bytes.
 const MAX_ID_BYTES: usize = 1024;
+
 impl ClientCodec {
     /// Decodes what the server sent: one message, or several for a batch of revision 2025-03-26.
     ///

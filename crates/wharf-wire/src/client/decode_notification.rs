@@ -33,7 +33,6 @@ pub(super) fn read(codec: &ClientCodec, method: &str, params: &str) -> Option<Se
     })
 }
 
-/// Call or subscription that a notification belongs to.
 /// Reads a notification that an extension of the client declares.
 fn custom(codec: &ClientCodec, method: &str, params: &str) -> Option<Notification> {
     let mut declared = codec.client.notifications.iter();
@@ -42,6 +41,7 @@ fn custom(codec: &ClientCodec, method: &str, params: &str) -> Option<Notificatio
     CustomNotification::new(extension, method, params).ok().map(Box::new).map(Notification::Custom)
 }
 
+/// Call or subscription that a notification belongs to.
 #[derive(Default, Deserialize)]
 struct NotificationTarget<'a> {
     #[serde(rename = "progressToken", borrow)]

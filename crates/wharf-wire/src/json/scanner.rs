@@ -49,8 +49,8 @@ pub(crate) fn each_member<'a>(
     scan.end()
 }
 
-/// Depth limit: each nesting level takes one bit of the stack in `skip`.
-const MAX_DEPTH: u32 = 128;
+/// Maximum nesting depth of a message: each level takes one bit of the stack in `skip`.
+pub(crate) const MAX_DEPTH: u32 = 128;
 
 /// Cursor over JSON text.
 pub(crate) struct JsonScanner<'a> {

@@ -2,6 +2,8 @@
 
 use wharf_model::setters;
 
+use crate::json::scanner::MAX_DEPTH;
+
 /// Size limits of messages and their parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -35,7 +37,7 @@ impl Default for MessageLimits {
     fn default() -> Self {
         MessageLimits {
             message: 16 * 1024 * 1024,
-            depth: 128,
+            depth: MAX_DEPTH,
             id: 256,
             uri: 8 * 1024,
             client: 256 * 1024,

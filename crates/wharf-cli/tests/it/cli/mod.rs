@@ -13,6 +13,8 @@ mod exit_codes;
 #[cfg(unix)]
 mod interrupts;
 mod logs;
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+mod memory;
 mod otlp;
 #[cfg(unix)]
 mod protected_server;

@@ -198,8 +198,12 @@ impl DemoServer {
 
     /// Starts the server with these arguments and reads its address.
     pub(crate) fn start(sandbox: &Sandbox, words: &[&str]) -> Self {
-        let mut child =
-            sandbox.command(words).stderr(Stdio::piped()).spawn().expect("the demo starts");
+        DemoServer::run(sandbox.command(words))
+    }
+
+    /// Starts the server with this command and reads its address.
+    pub(crate) fn run(mut command: Command) -> Self {
+        let mut child = command.stderr(Stdio::piped()).spawn().expect("the demo starts");
         let lines = lines(child.stderr.take().expect("piped"));
         let is_address = |word: &&str| {
             ["http://", "tcp://", "unix:"].iter().any(|scheme| word.starts_with(scheme))

@@ -44,6 +44,22 @@ fn a_project_file_needs_consent() {
         }
         fs::remove_file(file).unwrap();
     }
+    // In the user's folder, `.cursor/mcp.json` is the user's own file.
+    let file = sandbox.write("project/.cursor/mcp.json", &marker_config(&sandbox));
+    for target in ["harbour", "./.cursor/mcp.json#harbour"] {
+        let list = |words: &[&str]| {
+            let mut command = sandbox.command(&[&["list", target], words].concat());
+            command.current_dir(sandbox.dir.join("project"));
+            finished(command, "")
+        };
+        let error = list(&[]).error(1);
+        assert_eq!(error["kind"], "untrusted_file", "{error}");
+        assert!(error.to_string().contains(".cursor/mcp.json"), "{error}");
+        assert!(!is_marked(&sandbox), "{target}");
+        list(&["--trust"]).json();
+        assert!(is_marked(&sandbox), "{target}");
+    }
+    fs::remove_file(file).unwrap();
     // Trust for one run does not apply to the next.
     sandbox.write(".mcp.json", &marker_config(&sandbox));
     sandbox.run(&["list", "harbour"]).error(1);

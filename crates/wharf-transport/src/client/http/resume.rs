@@ -19,8 +19,6 @@ use crate::client::http::{
 const DEFAULT_RETRY: Duration = Duration::from_secs(1);
 /// Lower limit of the reconnection time: a broken server must not keep the client busy.
 const MIN_RETRY: Duration = Duration::from_millis(50);
-/// Upper limit of the reconnection time.
-const MAX_RETRY: Duration = Duration::from_secs(60);
 /// A stream that lasted this long counts as stable, even without events.
 const STABLE_AFTER: Duration = Duration::from_secs(1);
 /// Time to read the end of a stream after the reply.
@@ -42,7 +40,7 @@ pub(super) struct ReconnectDelay {
 impl ReconnectDelay {
     /// The server's reconnection time, with exponential backoff and jitter.
     pub(super) fn duration(&self) -> Duration {
-        let base = self.retry.unwrap_or(DEFAULT_RETRY).clamp(MIN_RETRY, MAX_RETRY);
+        let base = self.retry.unwrap_or(DEFAULT_RETRY).max(MIN_RETRY);
         let longer = base.saturating_mul(1 << self.failures.min(10)).min(base.max(MAX_BACKOFF));
         let random = RandomState::new().hash_one(self.failures) % 1000;
         longer + longer.mul_f64(random as f64 / 10_000.0)

@@ -227,7 +227,10 @@ impl<T: Clone> SlotTable<T> {
 
 #[cfg(test)]
 mod tests {
-    use std::{cell::RefCell, collections::HashMap};
+    use std::{
+        cell::{Cell, RefCell},
+        collections::HashMap,
+    };
 
     use super::*;
 
@@ -354,6 +357,31 @@ mod tests {
             .for_each(|number| table.set(number, SlotUse::Idle(u64::from(2 * count + number))));
         table.set(MAX_PROBES as u32 - 1, SlotUse::Busy);
         assert!(table.take("alice", count).is_some());
+    }
+
+    #[test]
+    fn eviction_probes_few_of_many_slots() {
+        const COUNT: u64 = 10_000;
+        let slot_uses: [fn(&u64) -> SlotUse; 3] = [
+            |number| SlotUse::Idle(*number),
+            // All slots were used since they were added.
+            |number| SlotUse::Idle(2 * COUNT + number),
+            |_| SlotUse::Busy,
+        ];
+        for (slot_use, most) in slot_uses.into_iter().zip([1, MAX_PROBES + 1, 2 * MAX_PROBES + 1]) {
+            let mut slots = SlotTable::new(COUNT as usize);
+            (0..COUNT).for_each(|number| slots.add(&caller("mallory"), 1, number, number));
+            for name in ["mallory", "alice"] {
+                let probes = Cell::new(0);
+                let counted = |number: &u64| {
+                    probes.set(probes.get() + 1);
+                    slot_use(number)
+                };
+                let victim = slots.victim(&caller(name), 3 * COUNT, counted);
+                assert_eq!(victim.is_some(), name == "alice" || slot_use(&0) != SlotUse::Busy);
+                assert!((1..=most).contains(&probes.get()), "{name}: {} of {most}", probes.get());
+            }
+        }
     }
 
     #[test]

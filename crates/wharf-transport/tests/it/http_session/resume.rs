@@ -1,8 +1,19 @@
 //! Resumability: streams that are cut, and the events that a reconnecting client receives.
 
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
 use serde_json::json;
 
-use crate::http_session::support::{NEWEST, SessionClient, SessionServer, tool};
+use crate::http_session::{
+    decoded_response::TestResponse,
+    support::{NEWEST, SessionClient, SessionServer, tool},
+};
 
 const REVISIONS: [&str; 3] = ["2025-03-26", "2025-06-18", NEWEST];
 /// Notifications of a call before its reply.
@@ -167,7 +178,63 @@ async fn a_second_stream_is_refused_and_the_first_survives() {
     assert_eq!(client.get(None).await.status, 200);
 }
 
-/// rust-sdk#659: two readers of one stream displaced each other without end.
+/// Reads a stream, and reconnects after each end as the server requests, until a reply arrives. Counts the requests.
+async fn read_until_reply(
+    client: SessionClient,
+    mut answer: TestResponse,
+    requests: Arc<AtomicUsize>,
+) -> Vec<String> {
+    let (mut last, mut retry, mut seen) = (String::new(), 1000, Vec::new());
+    loop {
+        while let Some(event) = answer.next().await {
+            retry = event.retry.unwrap_or(retry);
+            if !event.id.is_empty() {
+                last = event.id;
+            }
+            if !event.data.is_null() {
+                seen.push(last.clone());
+            }
+            if event.data["result"].is_object() {
+                return seen;
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(retry)).await;
+        requests.fetch_add(1, Ordering::SeqCst);
+        answer = client.get(Some(&last)).await;
+        assert_eq!(answer.status, 200);
+    }
+}
+
+/// rust-sdk#659: the session's own stream and a call's stream that was resumed displaced each other without end.
+#[tokio::test(start_paused = true)]
+async fn reconnecting_readers_of_two_streams_come_to_rest() {
+    let server = SessionServer::new();
+    let client = server.client(NEWEST).await;
+    let (of_own, of_calls) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
+    let own = client.get(None).await;
+    let own = tokio::spawn(read_until_reply(client.clone(), own, of_own.clone()));
+    let mut calls = Vec::new();
+    for id in 1..=2 {
+        let answer = client.post(tool(id, "let_go", json!({"to": 2}))).await;
+        calls.push(tokio::spawn(read_until_reply(client.clone(), answer, of_calls.clone())));
+    }
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    server.gate.add_permits(2);
+    for (stream, call) in (1..).zip(calls) {
+        assert_eq!(call.await.unwrap(), ids(stream, 1, 4));
+    }
+    // Each call's stream was closed once.
+    assert_eq!((of_own.load(Ordering::SeqCst), of_calls.load(Ordering::SeqCst)), (0, 2));
+    // A client that has not noticed the end of a call's stream disturbs no other reader.
+    for _ in 0..3 {
+        assert_eq!(rest(&client, "1-4").await, [""; 0]);
+    }
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    assert_eq!((of_own.load(Ordering::SeqCst), of_calls.load(Ordering::SeqCst)), (0, 2));
+    assert!(!own.is_finished());
+    own.abort();
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_latest_reader_takes_over() {
     let server = SessionServer::new();

@@ -6,7 +6,7 @@ use std::{
 };
 
 /// Known advisories and issues. Add a new one here and to the doc comment of the test that covers it.
-const IDS: [&str; 72] = [
+const IDS: [&str; 73] = [
     "CVE-2025-6514",
     "CVE-2025-6515",
     "CVE-2025-49596",
@@ -73,6 +73,7 @@ const IDS: [&str; 72] = [
     "cloudflare/agents#1607",
     "go-sdk#1166",
     "go-sdk#1180",
+    "kaeru#11",
     "mcp-ts-core#401",
     "python#2507",
     "python-sdk#2353",

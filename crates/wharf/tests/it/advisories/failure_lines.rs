@@ -13,6 +13,8 @@ use std::{
 
 use serde_json::json;
 use tracing::Level;
+#[cfg(any(feature = "redis", feature = "sqlite"))]
+use wharf::{Endpoint, server::KeyRing};
 use wharf::{
     Error, ErrorKind, Server, Tool,
     server::{CallLimits, Limits},
@@ -21,6 +23,8 @@ use wharf::{
 };
 use wharf_testbed::LogCatcher;
 
+#[cfg(any(feature = "redis", feature = "sqlite"))]
+use crate::advisories::harness::PATIENCE;
 use crate::advisories::{
     attacked_server::{EventCounter, gated},
     harness::Harness,
@@ -147,4 +151,65 @@ async fn a_store_that_fails_and_its_recovery_have_one_line_each() {
     assert_one(&log, &["started a task", "tool=\"job\""]).await;
     assert_one(&log, &["ended a task", "state=\"completed\""]).await;
     assert!(log.lines().iter().all(|line| !line.contains(task.id())), "{:#?}", log.lines());
+}
+
+/// Server on the store of this URL, with a tool that runs as a task.
+#[cfg(any(feature = "redis", feature = "sqlite"))]
+async fn stored(url: &str) -> Endpoint {
+    let tool = Tool::new("job", async || "done").task(TaskMode::optional());
+    let store = wharf::store::open(url).await.unwrap();
+    let key: KeyRing = "11".repeat(32).parse().unwrap();
+    Server::new("store", "1.0.0").store(store).seal(key).add(tool).build().unwrap()
+}
+
+/// Starts tasks until one can be stored, or until one cannot.
+#[cfg(any(feature = "redis", feature = "sqlite"))]
+async fn until_tasks_start(endpoint: &Endpoint, expected: bool) {
+    let polling = async {
+        while endpoint.spawn_task("job", json!({})).await.is_ok() != expected {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    assert!(tokio::time::timeout(PATIENCE, polling).await.is_ok(), "expected {expected}");
+}
+
+#[cfg(feature = "redis")]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redis_out_of_memory_has_one_line() {
+    let redis = wharf_testbed::redis_server::RedisServer::start();
+    let endpoint = stored(&redis.url("full")).await;
+    until_tasks_start(&endpoint, true).await;
+    let log = LogCatcher::on_all_threads(Level::INFO);
+    redis.set("maxmemory", "1mb");
+    for _ in 0..3 {
+        assert!(endpoint.spawn_task("job", json!({})).await.is_err());
+    }
+    assert_one(
+        &log,
+        &["lost the store", "store=\"redis\"", "store is full", "Redis is out of memory"],
+    )
+    .await;
+    redis.set("maxmemory", "0");
+    until_tasks_start(&endpoint, true).await;
+    assert_one(&log, &["recovered the store", "store=\"redis\""]).await;
+}
+
+#[cfg(feature = "sqlite")]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deleted_sqlite_file_has_one_line() {
+    let folder = std::env::temp_dir().join(format!("wharf-failure-lines-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let (file, aside) = (folder.join("tasks.db"), folder.join("aside.db"));
+    let endpoint = stored(&format!("sqlite:{}", file.display())).await;
+    until_tasks_start(&endpoint, true).await;
+    let log = LogCatcher::on_all_threads(Level::INFO);
+    std::fs::rename(&file, &aside).unwrap();
+    until_tasks_start(&endpoint, false).await;
+    assert!(endpoint.spawn_task("job", json!({})).await.is_err());
+    let cause = ["deleted or replaced", "put the file back, or restart the server"];
+    assert_one(&log, &["lost the store", "store=\"sqlite\"", cause[0], cause[1]]).await;
+    std::fs::rename(&aside, &file).unwrap();
+    until_tasks_start(&endpoint, true).await;
+    assert_one(&log, &["recovered the store", "store=\"sqlite\""]).await;
+    std::fs::remove_dir_all(&folder).unwrap();
 }

@@ -19,6 +19,7 @@ mod harness;
 mod http2_floods;
 mod http_client;
 mod http_statuses;
+mod large_messages;
 mod log_lines;
 mod malformed_http;
 #[cfg(feature = "oauth-proxy")]

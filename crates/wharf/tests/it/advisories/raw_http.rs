@@ -1,5 +1,7 @@
 //! Raw HTTP/1.1 requests that a regular client cannot send.
 
+use std::net::SocketAddr;
+
 use serde_json::Value;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -23,12 +25,16 @@ pub const VERSION: (&str, &str) = ("mcp-protocol-version", crate::advisories::ht
 
 /// POST with these headers in addition to the usual ones.
 pub fn post(harness: &Harness, headers: &[(&str, &str)], body: &str) -> String {
+    post_to(harness.address, headers, body)
+}
+
+/// The same to a server at this address.
+pub fn post_to(address: SocketAddr, headers: &[(&str, &str)], body: &str) -> String {
     let headers: String =
         headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
     format!(
-        "POST /mcp HTTP/1.1\r\nhost: {}\r\naccept: application/json, text/event-stream\r\n\
+        "POST /mcp HTTP/1.1\r\nhost: {address}\r\naccept: application/json, text/event-stream\r\n\
          content-type: application/json\r\ncontent-length: {}\r\n{headers}\r\n{body}",
-        harness.address,
         body.len(),
     )
 }

@@ -260,6 +260,7 @@ async fn a_body_counts_until_its_call_is_over() {
 async fn tiny_elements_do_not_explode() {
     const BODY: usize = 4 << 20;
     const TIMES: usize = 8;
+    const TRACEPARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
     let process = crate::advisories::server_process::ServerProcess::start().await;
     let old = process.caller("2025-03-26").opened().await;
     let modern = process.caller(MODERN);
@@ -275,12 +276,26 @@ async fn tiny_elements_do_not_explode() {
             let inside = |place: &str| {
                 caller.tool("echo", json!({"text": "PLACE"})).to_string().replace(place, &elements)
             };
-            for message in [elements.clone(), inside("\"PLACE\""), inside("{\"text\":\"PLACE\"}")] {
+            // The server reads these members of `_meta` for its log.
+            let within_meta = |name: &str| {
+                let mut call = caller.tool("echo", json!({"text": "on"}));
+                call["params"]["_meta"]["traceparent"] = TRACEPARENT.into();
+                call["params"]["_meta"][name] = "PLACE".into();
+                call.to_string().replace("\"PLACE\"", &elements)
+            };
+            let mut messages =
+                vec![elements.clone(), inside("\"PLACE\""), inside("{\"text\":\"PLACE\"}")];
+            // The element with the largest tree.
+            if element == "{}" {
+                messages.extend(["traceparent", "tracestate", "baggage"].map(within_meta));
+            }
+            for (index, message) in messages.into_iter().enumerate() {
                 let mut request =
                     caller.post(&json!({"method": "tools/call", "params": {"name": "echo"}}));
                 *request.body_mut() = web::whole(message);
                 let response = caller.request(request).await;
                 assert!(!response.status().is_server_error(), "{element}: {response:?}");
+                assert!(index < 3 || response.status() == 200, "{element}: {response:?}");
                 // The response is small too.
                 let body = http_client::body(response).await;
                 assert!(body.len() <= BODY, "{} bytes for {element}", body.len());

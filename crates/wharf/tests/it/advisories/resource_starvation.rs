@@ -2,7 +2,7 @@
 //!
 //! Callers are identified by address here: 127.0.0.1 is the attacker, 127.0.0.2 another client.
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, time::Duration};
 
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -10,7 +10,7 @@ use serde_json::json;
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWriteExt},
     net::{TcpSocket, TcpStream},
-    time::timeout,
+    time::{sleep, timeout},
 };
 use tower_service::Service;
 use wharf::{
@@ -30,8 +30,13 @@ const NEWCOMER: &str = "127.0.0.2";
 
 /// Connects from the address of the second client.
 pub async fn connect_as_newcomer(to: SocketAddr) -> TcpStream {
+    connect_from(NEWCOMER, to).await
+}
+
+/// Connects from this loopback address.
+pub async fn connect_from(from: &str, to: SocketAddr) -> TcpStream {
     let socket = TcpSocket::new_v4().expect("a socket");
-    socket.bind(SocketAddr::new(NEWCOMER.parse().expect("an address"), 0)).expect("loopback");
+    socket.bind(SocketAddr::new(from.parse().expect("an address"), 0)).expect("loopback");
     timeout(PATIENCE, socket.connect(to)).await.expect("patience").expect("a connection")
 }
 
@@ -292,6 +297,8 @@ async fn short_bodies_of_one_caller_leave_room_for_others() {
 async fn unfinished_messages_take_little_and_leave_room() {
     const SOCKETS: usize = 200;
     const LENGTH: usize = 3_900_000;
+    /// Memory that connections leave in the allocator.
+    const CONNECTIONS_MEMORY: usize = SOCKETS * 16_000;
     let process = crate::advisories::server_process::ServerProcess::start_tidy().await;
     process.caller(LEGACY).opened().await.works().await;
     let part = vec![b' '; LENGTH];
@@ -326,5 +333,15 @@ async fn unfinished_messages_take_little_and_leave_room() {
         let size = timeout(PATIENCE, newcomer.read(&mut reply)).await.expect("patience");
         let reply = String::from_utf8_lossy(&reply[..size.expect("a reply")]).into_owned();
         assert!(reply.contains("\"id\":7,\"result\""), "{reply}");
+        // The messages time out, although their connections stay open.
+        let is_back = async {
+            while process.resident() > before + CONNECTIONS_MEMORY {
+                sleep(Duration::from_millis(50)).await;
+            }
+        };
+        let is_back = timeout(PATIENCE, is_back).await.is_ok();
+        let kept = process.resident().saturating_sub(before);
+        assert!(is_back, "lines: {lines}, kept: {} kB", kept / 1_000);
+        drop(streams);
     }
 }

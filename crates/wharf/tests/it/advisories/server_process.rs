@@ -9,7 +9,7 @@ use tokio::{
 use wharf::{
     Endpoint,
     http::{Http, HttpLimits},
-    server::Limits,
+    server::{Limits, MessageLimits},
 };
 
 use crate::advisories::{
@@ -25,8 +25,18 @@ const PLAIN: &str = "plain";
 const IMPATIENT: &str = "impatient";
 const TIDY: &str = "tidy";
 const CROWDED: &str = "crowded";
+const SMALL: &str = "small";
 /// Environment variable with the connection limit of the child.
 const CONNECTIONS: &str = "WHARF_ADVISORIES_CONNECTIONS";
+
+/// Settings with which glibc returns large free blocks to the system.
+const TIDY_ALLOCATOR: [(&str, &str); 2] =
+    [("MALLOC_MMAP_THRESHOLD_", "65536"), ("MALLOC_ARENA_MAX", "1")];
+
+/// Limit of the memory of bodies in a child with small limits, in bytes.
+pub const BODIES_TOTAL: usize = 32 << 20;
+/// Length of a message there: a sixteenth, as by default.
+pub const MESSAGE: usize = BODIES_TOTAL / 16;
 
 /// Limit of replay memory in a child with short timeouts, in bytes.
 pub const REPLAY_TOTAL: usize = 4 << 20;
@@ -37,17 +47,24 @@ pub const REPLAY_TOTAL: usize = 4 << 20;
 async fn the_child_serves_until_it_is_killed() {
     let Some(role) = std::env::var_os(ROLE) else { return };
     let role = role.to_str().unwrap();
+    // As in a server that ends in `run`: without a subscriber, the server does not read what only a log contains.
+    tracing_subscriber::fmt().with_writer(std::io::sink).init();
     let limits = match role {
         IMPATIENT => HttpLimits::default().write(Duration::from_secs(1)).replay_total(REPLAY_TOTAL),
         CROWDED => {
             let connections = std::env::var(CONNECTIONS).unwrap().parse().unwrap();
             HttpLimits::default().connections(connections).head(5 * PATIENCE)
         }
+        SMALL => HttpLimits::default().bodies(BODIES_TOTAL).body(PATIENCE),
         _ => HttpLimits::default(),
     };
+    let messages = match role {
+        SMALL => MessageLimits::default().message(MESSAGE),
+        _ => MessageLimits::default(),
+    };
+    let limits = Limits::default().http(limits).messages(messages);
     let http = if role == TIDY { Http::new().sse_2024() } else { Http::new() };
-    let server =
-        server(&HandlerCounts::default()).limits(Limits::default().http(limits)).http(http);
+    let server = server(&HandlerCounts::default()).limits(limits).http(http);
     let endpoint = server.build().unwrap();
     let listener = Endpoint::listen_http("127.0.0.1:0").await.unwrap();
     let lines = Endpoint::listen_tcp("127.0.0.1:0").await.unwrap();
@@ -96,8 +113,12 @@ impl ServerProcess {
     /// Starts a child whose allocator returns large free blocks to the system, so that the measured memory is what the
     /// server keeps. It serves HTTP+SSE too.
     pub async fn start_tidy() -> ServerProcess {
-        let tidy = [("MALLOC_MMAP_THRESHOLD_", "65536"), ("MALLOC_ARENA_MAX", "1")];
-        ServerProcess::spawn(TIDY, &tidy).await
+        ServerProcess::spawn(TIDY, &TIDY_ALLOCATOR).await
+    }
+
+    /// Starts a child with that allocator, whose bodies have an eighth of the usual memory and length.
+    pub async fn start_small() -> ServerProcess {
+        ServerProcess::spawn(SMALL, &TIDY_ALLOCATOR).await
     }
 
     /// Starts a child with this connection limit. Its timeouts are long, so idle connections stay open.

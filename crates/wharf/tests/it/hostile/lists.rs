@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
+use crate::hostile::memory_growth::{MemoryGrowth, ran_alone};
 use crate::hostile::scripted_server::{
     Action, ReceivedRequest, ScriptedServer, builder, default_http_reply, http_json, in_time, tool,
 };
-use crate::hostile::unbounded_messages::held;
 
 fn page(asked: &ReceivedRequest, tools: Vec<Value>, next: Option<&str>) -> Action {
     let mut result = json!({"resultType": "complete", "ttlMs": 0, "cacheScope": "public"});
@@ -67,7 +67,10 @@ async fn a_million_tools() {
 /// Tools with long texts on page after page: the memory of a list is limited in bytes.
 #[tokio::test(flavor = "multi_thread")]
 async fn tools_without_end_whose_texts_are_large() {
-    let before = held();
+    if ran_alone() {
+        return;
+    }
+    let growth = MemoryGrowth::start();
     let (server, error) = listed(|asked| {
         let at: u64 =
             asked.message["params"]["cursor"].as_str().map_or(0, |it| it.parse().unwrap());
@@ -78,8 +81,7 @@ async fn tools_without_end_whose_texts_are_large() {
     .await;
     assert!(error.contains("bytes"), "{error}");
     assert!(server.methods().len() < 30);
-    let grown = held().saturating_sub(before);
-    assert!(grown < 200 << 20, "grew by {grown} bytes");
+    growth.assert_below(200 << 20);
 }
 
 /// A page with the maximum number of entries is read, and its memory is a small multiple of the message size.

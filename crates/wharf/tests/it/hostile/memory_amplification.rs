@@ -1,10 +1,13 @@
 //! Messages whose parsed form would take many times their size (audit 8).
 
+use serde_json::{Value, json};
+use wharf::client::{ClientExtension, ClientHandlerBuilder};
+
+use crate::hostile::memory_growth::{MemoryGrowth, ran_alone};
 use crate::hostile::scripted_server::{
     Action, ReceivedRequest, ScriptedServer, builder, default_http_reply, default_line_reply,
     in_time,
 };
-use crate::hostile::unbounded_messages::held;
 
 const SIZE: usize = 8 << 20;
 
@@ -48,10 +51,9 @@ async fn called_over_http(result: String) -> bool {
 
 async fn called_at(url: String) -> bool {
     let client = in_time(builder().connect(url)).await.unwrap();
-    let before = held();
+    let growth = MemoryGrowth::start();
     let end = in_time(client.call("t", ())).await;
-    let grown = held().saturating_sub(before);
-    assert!(grown < 10 * SIZE, "grew by {grown} bytes");
+    growth.assert_below(10 * SIZE);
     if let Err(error) = &end {
         assert!(error.kind().is_content_too_large(), "{error:?}");
     }
@@ -64,11 +66,17 @@ fn result(member: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn content_of_an_unknown_type() {
+    if ran_alone() {
+        return;
+    }
     assert!(!called(result(&format!(r#""content":[{}]"#, many(r#"{"type":"x"}"#)))).await);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn results_over_http() {
+    if ran_alone() {
+        return;
+    }
     let content = format!(r#""content":[{}]"#, many(r#"{"type":"x"}"#));
     assert!(!called_over_http(result(&content)).await);
     let metadata = format!(r#""content":[],"_meta":{{"a":[{}]}}"#, many("{}"));
@@ -77,6 +85,9 @@ async fn results_over_http() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn icons() {
+    if ran_alone() {
+        return;
+    }
     let icons = many(r#"{"src":""}"#);
     let tool = format!(r#"{{"name":"t","inputSchema":{{"type":"object"}},"icons":[{icons}]}}"#);
     let tools = result(&format!(r#""tools":[{tool}]"#));
@@ -91,10 +102,9 @@ async fn icons() {
     });
     for url in [lines.await.lines_url(), http.await.url()] {
         let client = in_time(builder().connect(&*url)).await.unwrap();
-        let before = held();
+        let growth = MemoryGrowth::start();
         let listed = in_time(client.tools().all()).await;
-        let grown = held().saturating_sub(before);
-        assert!(grown < 10 * SIZE, "{url} grew by {grown} bytes");
+        growth.assert_below(10 * SIZE);
         match listed {
             Ok(tools) => assert_eq!(tools.len(), 1),
             Err(error) => assert!(error.kind().is_content_too_large(), "{error:?}"),
@@ -104,17 +114,26 @@ async fn icons() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn unused_metadata() {
+    if ran_alone() {
+        return;
+    }
     let metadata = format!(r#""content":[],"_meta":{{"a":[{}]}}"#, many("{}"));
     assert!(called(result(&metadata)).await);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn unknown_fields() {
+    if ran_alone() {
+        return;
+    }
     assert!(called(result(&format!(r#""content":[],"x":[{}]"#, many(r#"{"":0}"#)))).await);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unused_schema() {
+    if ran_alone() {
+        return;
+    }
     let schema = many(r#"{"type":"x"}"#);
     let tools = format!(r#""tools":[{{"name":"t","inputSchema":{{"oneOf":[{schema}]}}}}]"#);
     let tools = result(&tools);
@@ -124,10 +143,40 @@ async fn an_unused_schema() {
     });
     let server = server.await;
     let client = in_time(builder().connect(server.lines_url())).await.unwrap();
-    let before = held();
+    let growth = MemoryGrowth::start();
     let tools = in_time(client.tools().all()).await.unwrap();
-    let grown = held().saturating_sub(before);
-    assert!(grown < 10 * SIZE, "grew by {grown} bytes");
+    growth.assert_below(10 * SIZE);
     assert!(tools[0].input_schema.text().len() > SIZE);
     assert!(tools[0].input_schema.is_null(), "no tree of so many values is built");
+}
+
+/// A notification of an extension that the client declares; its callback reads a tree.
+#[tokio::test(flavor = "multi_thread")]
+async fn notifications_of_an_extension() {
+    if ran_alone() {
+        return;
+    }
+    let notification = |method: &str, flood: &str| {
+        format!("{{\"jsonrpc\":\"2.0\",\"method\":\"{method}\",\"params\":{{\"a\":[{flood}]}}}}\n")
+    };
+    // The second one is short, and is received.
+    let sent = notification("tides/turned", &many("{}")) + &notification("tides/turned", "7");
+    let server = ScriptedServer::lines(move |asked| match asked.method() {
+        "tools/call" => {
+            let Action::Say(reply) = default_line_reply(asked) else { unreachable!("a reply") };
+            Action::Say([sent.as_bytes(), &reply].concat())
+        }
+        _ => default_line_reply(asked),
+    });
+    let server = server.await;
+    let (log, received) = std::sync::mpsc::channel();
+    let tides = ClientExtension::new("com.example/tides")
+        .on_notification("tides/turned", move |it: Value| log.send(it).unwrap());
+    let handler = ClientHandlerBuilder::new().extension(tides);
+    let builder = builder().handler(handler);
+    let client = in_time(builder.connect(server.lines_url())).await.unwrap();
+    let growth = MemoryGrowth::start();
+    in_time(client.call("t", ())).await.unwrap();
+    growth.assert_below(10 * SIZE);
+    assert_eq!(received.try_iter().collect::<Vec<_>>(), [json!({"a": [7]})]);
 }

@@ -3,6 +3,7 @@
 mod era_detection;
 mod lists;
 mod memory_amplification;
+mod memory_growth;
 mod redirects;
 mod schemas;
 pub(crate) mod scripted_server;

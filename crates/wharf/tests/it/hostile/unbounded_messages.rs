@@ -2,6 +2,7 @@
 
 use wharf::client::ClientLimits;
 
+use crate::hostile::memory_growth::{MemoryGrowth, ran_alone};
 use crate::hostile::scripted_server::{
     Action, ScriptedServer, builder, default_http_reply, default_line_reply, in_time,
 };
@@ -12,22 +13,13 @@ fn limits() -> ClientLimits {
     ClientLimits::default().message(1 << 20)
 }
 
-/// Memory of this process, in bytes.
-pub fn held() -> usize {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<usize>().ok());
-    kilobytes.unwrap_or_default() << 10
-}
-
 async fn is_refused(server: ScriptedServer, url: String) {
-    let before = held();
+    let growth = MemoryGrowth::start();
     let client = in_time(builder().limits(limits()).connect(url)).await.unwrap();
     let error = in_time(client.call("t", ())).await.unwrap_err();
     assert!(error.kind().is_content_too_large(), "{error:?}");
     assert!(error.message().contains("1048576") || error.message().contains("1 MiB"), "{error}");
-    let grown = held().saturating_sub(before);
-    assert!(grown < 64 << 20, "grew by {grown} bytes");
+    growth.assert_below(64 << 20);
     drop(server);
 }
 
@@ -55,6 +47,9 @@ const CHUNKED: &str = "transfer-encoding: chunked";
 /// CVE-2026-53937, CVE-2026-63119.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_line_without_end() {
+    if ran_alone() {
+        return;
+    }
     let server = ScriptedServer::lines(|asked| match asked.method() {
         "tools/call" => Action::Repeat(b"{\"jsonrpc\":\"".to_vec(), vec![b'x'; CHUNK]),
         _ => default_line_reply(asked),
@@ -67,12 +62,18 @@ async fn a_line_without_end() {
 /// RUSTSEC-2026-0462.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_body_without_end() {
+    if ran_alone() {
+        return;
+    }
     let head = head("application/json", CHUNKED);
     is_refused_over_http(head, chunk(&"x".repeat(CHUNK))).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_body_whose_length_is_a_threat() {
+    if ran_alone() {
+        return;
+    }
     let head = head("application/json", &format!("content-length: {}", u64::MAX / 4));
     is_refused_over_http(head, "x".repeat(CHUNK)).await;
 }
@@ -80,6 +81,9 @@ async fn a_body_whose_length_is_a_threat() {
 /// CVE-2026-53965: events without a delimiter.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_event_without_end() {
+    if ran_alone() {
+        return;
+    }
     for piece in [format!("data: {}\n", "x".repeat(CHUNK - 7)), "x".repeat(CHUNK)] {
         is_refused_over_http(head("text/event-stream", CHUNKED), chunk(&piece)).await;
     }
@@ -88,6 +92,9 @@ async fn an_event_without_end() {
 /// Progress extends the timeout of a call, but not without limit.
 #[tokio::test(flavor = "multi_thread")]
 async fn progress_without_end() {
+    if ran_alone() {
+        return;
+    }
     let server = ScriptedServer::lines(|asked| match asked.method() {
         "tools/call" => {
             let token = &asked.message["params"]["_meta"]["progressToken"];
@@ -99,10 +106,11 @@ async fn progress_without_end() {
     });
     let server = server.await;
     let client = in_time(builder().connect(server.lines_url())).await.unwrap();
+    let growth = MemoryGrowth::start();
     let call = client.call("t", ()).on_progress(|_| ()).total(std::time::Duration::from_secs(2));
     let error = in_time(call).await.unwrap_err();
     assert!(error.kind().is_request_timeout(), "{error:?}");
-    assert!(held() < 1 << 30);
+    growth.assert_below(1 << 30);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -64,7 +64,7 @@ struct PendingEvent {
 }
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
-/// Upper limit for the reconnect delay that a server may request.
+/// Upper limit of the reconnection time that a server may request with `retry`.
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(60);
 
 impl EventParser {
