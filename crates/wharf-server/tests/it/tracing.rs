@@ -260,7 +260,7 @@ fn an_internal_error_and_a_panic_are_logged_once_without_middleware_for_it() {
             let is_logged = |line: &&String| line.starts_with("event") && line.contains(text);
             let logged: Vec<_> = lines.iter().filter(is_logged).collect();
             let [line] = logged[..] else { panic!("one line, not {lines:#?}") };
-            assert!(line.contains(&format!("method={method} name={name} ")), "{line}");
+            assert!(line.contains(&format!("method=resources/read name={uri} ")), "{line}");
         }
     }
 }
