@@ -102,8 +102,8 @@ impl PartialEq for KeyProblem {
 impl Eq for KeyProblem {}
 
 impl JoseError {
-    fn unreadable_key(source: impl std::error::Error + Send + Sync + 'static) -> Self {
-        JoseError::UnreadableKey(KeyProblem(Arc::new(source)))
+    fn unreadable_key(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        JoseError::UnreadableKey(KeyProblem(Arc::from(source.into())))
     }
 }
 

@@ -94,7 +94,7 @@ impl SigningKey {
                 }
             },
         };
-        let pair = pair.map_err(JoseError::unreadable_key)?;
+        let pair = pair.map_err(|why| JoseError::unreadable_key(why.to_string()))?;
         Ok(SigningKey { pair, algorithm, pkcs8: pkcs8.to_vec() })
     }
 

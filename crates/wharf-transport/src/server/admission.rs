@@ -38,18 +38,18 @@ pub(crate) async fn admit_or_wait(
     })
 }
 
-/// Admits a call of a session beside at most `others` others, without waiting.
+/// Admits a call of a session, which may have `most` calls in flight, without waiting.
 #[cfg(feature = "http")]
 pub(crate) fn admit(
     in_flight: Option<&InFlight>,
     codec: &Codec,
     limits: &LineLimits,
-    others: usize,
+    most: usize,
 ) -> Result<(), Error> {
     // Most sessions have no other call in flight.
     let Some(in_flight) = in_flight.filter(|it| !it.is_empty()) else { return Ok(()) };
     check_id(in_flight, codec)?;
-    check_room(in_flight.calls() < others && in_flight.has_memory(limits))
+    check_room(in_flight.calls() < most && in_flight.has_memory(limits))
 }
 
 fn check_id(in_flight: &InFlight, codec: &Codec) -> Result<(), Error> {

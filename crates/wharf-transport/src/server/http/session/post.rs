@@ -58,8 +58,8 @@ impl PostContext {
     /// Checks that the request id is free and that the limits allow another call.
     fn admit(&self, codec: &Codec) -> Result<(), Error> {
         let common = &self.guard.common;
-        let (limits, others) = (&common.context.limits, common.limits.session_calls);
-        admission::admit(self.guard.calls_if_any(), codec, limits, others)
+        let (limits, most) = (&common.context.limits, common.limits.session_calls);
+        admission::admit(self.guard.calls_if_any(), codec, limits, most)
     }
 
     /// Starts the session's subscription if it is due.
