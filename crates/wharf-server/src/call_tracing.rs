@@ -8,7 +8,7 @@ use wharf_model::{
     ObservedEvent, Observer, Request, hashed_id, printable,
 };
 
-use crate::{event_log, handler::tool_error::with_all_sources};
+use crate::{event_log, handler::tool_error::with_sources};
 
 /// Makes one `tracing` span of each call, by the OpenTelemetry conventions for MCP, and writes one log line at its end.
 /// Neither has arguments. Nothing is allocated while no `tracing` subscriber is installed. Every `Server` has this
@@ -207,7 +207,7 @@ fn milliseconds(elapsed: Duration) -> f64 {
 /// None if the error has no source.
 pub(crate) fn cause(error: &Error) -> Option<String> {
     use std::error::Error as _;
-    error.source().map(|source| printable(&with_all_sources(source)))
+    error.source().map(|source| printable(&with_sources(source)))
 }
 
 /// Returns the name of the method for the log; that of a custom method is from the caller.

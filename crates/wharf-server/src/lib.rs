@@ -66,7 +66,7 @@ pub use crate::{
     key_ring::*,
     primitives::{
         custom_method::CustomMethod, extension::ProtocolExtension, prompt::Prompt,
-        resource::Resource, tool::Tool, uri_template::*,
+        resource::Resource, safe_join::safe_join, tool::Tool,
     },
     router::{
         access::{Access, Item},

@@ -25,8 +25,8 @@ pub mod client;
 
 #[cfg(feature = "server")]
 pub use crate::server::{
-    context::{LineLimits, ServerContext},
-    jsonl::serve_lines,
+    context::ServerContext,
+    jsonl::{limits::LineLimits, serve_lines},
     single_message::{MessageReplies, ReplyMessage},
 };
 pub use shutdown_signal::Shutdown;

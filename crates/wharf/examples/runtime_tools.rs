@@ -26,7 +26,9 @@ async fn teach(
             Ok::<_, ToolError>(format!("{greeting} {who}"))
         }
     };
-    ctx.registry().add(Tool::dynamic(&name, schema, answer).description("Taught by a client."))?;
+    let tool = Tool::dynamic(&name, schema, answer).description("Taught by a client.");
+    // The model chose the name, so it receives the reason for which it is invalid.
+    ctx.registry().add(tool).map_err(ToolError::new)?;
     Ok(format!("{name} is ready"))
 }
 

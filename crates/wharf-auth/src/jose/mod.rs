@@ -13,7 +13,7 @@ mod jwk;
 mod jws;
 mod signing;
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use ring::{
@@ -28,7 +28,15 @@ pub use jws::{MAX_TOKEN, TokenHeader, UnverifiedToken};
 pub use signing::SigningKey;
 
 /// Error of a token, key or signature. It never contains the token.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+///
+/// ```
+/// use std::error::Error as _;
+/// use wharf_auth::jose::{Algorithm, SigningKey};
+///
+/// let error = SigningKey::from_pem("nonsense", Algorithm::ES256).unwrap_err();
+/// assert!(error.source().is_some());
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum JoseError {
     /// Not three base64url parts, or not JSON objects.
@@ -43,6 +51,8 @@ pub enum JoseError {
     Critical,
     /// The key is malformed, too weak, or of an unsupported type.
     BadKey,
+    /// The private key is malformed, too weak, or of an unsupported type, as its source says.
+    UnreadableKey(KeyProblem),
     /// The key is not for this algorithm, or not for signatures.
     WrongKey,
     /// The signature does not match the key.
@@ -59,7 +69,9 @@ impl fmt::Display for JoseError {
             JoseError::UnknownAlgorithm => "the token's algorithm is not supported",
             JoseError::AlgorithmNotAllowed => "the token's algorithm is not allowed",
             JoseError::Critical => "the token needs extensions that are not supported",
-            JoseError::BadKey => "the key is malformed, too weak or of an unsupported type",
+            JoseError::BadKey | JoseError::UnreadableKey(_) => {
+                "the key is malformed, too weak or of an unsupported type"
+            }
             JoseError::WrongKey => "the key is not for this signature",
             JoseError::BadSignature => "the signature is wrong",
             JoseError::CannotSign => "signing failed",
@@ -67,7 +79,33 @@ impl fmt::Display for JoseError {
     }
 }
 
-impl std::error::Error for JoseError {}
+impl std::error::Error for JoseError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            JoseError::UnreadableKey(KeyProblem(source)) => Some(&**source),
+            _ => None,
+        }
+    }
+}
+
+/// Error of the parser of a private key, the source of [`JoseError::UnreadableKey`].
+#[derive(Clone, Debug)]
+pub struct KeyProblem(Arc<dyn std::error::Error + Send + Sync>);
+
+/// Compares the texts.
+impl PartialEq for KeyProblem {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.to_string() == other.0.to_string()
+    }
+}
+
+impl Eq for KeyProblem {}
+
+impl JoseError {
+    fn unreadable_key(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        JoseError::UnreadableKey(KeyProblem(Arc::from(source.into())))
+    }
+}
 
 /// Encodes bytes as base64url without padding.
 #[must_use]

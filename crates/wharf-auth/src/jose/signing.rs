@@ -57,7 +57,8 @@ impl SigningKey {
     ///
     /// If the PEM contains no such key, or the key is not for this algorithm.
     pub fn from_pem(pem: &str, algorithm: Algorithm) -> Result<Self, JoseError> {
-        let key = PrivateKeyDer::from_pem_slice(pem.as_bytes()).map_err(|_| JoseError::BadKey)?;
+        let key =
+            PrivateKeyDer::from_pem_slice(pem.as_bytes()).map_err(JoseError::unreadable_key)?;
         match &key {
             PrivateKeyDer::Pkcs8(der) => Self::from_pkcs8(der.secret_pkcs8_der(), algorithm),
             PrivateKeyDer::Pkcs1(der) => {
@@ -93,7 +94,7 @@ impl SigningKey {
                 }
             },
         };
-        let pair = pair.map_err(|_| JoseError::BadKey)?;
+        let pair = pair.map_err(|why| JoseError::unreadable_key(why.to_string()))?;
         Ok(SigningKey { pair, algorithm, pkcs8: pkcs8.to_vec() })
     }
 

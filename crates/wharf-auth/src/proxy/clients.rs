@@ -7,8 +7,8 @@ use wharf_model::Error;
 
 use crate::proxy::client_id_documents::is_document_url;
 use crate::proxy::{
-    records::{ClientRecord, GrantRecord},
-    routes::{CLIENT_TTL, ProxyState},
+    records::{CLIENT_TTL, ClientRecord, GrantRecord},
+    routes::ProxyState,
     store::VersionedRecord,
 };
 /// Limit of registrations that a user was the first to use.

@@ -17,6 +17,8 @@ pub(super) const SIGN_IN_TTL: Duration = Duration::from_secs(600);
 pub(super) const CODE_TTL: Duration = Duration::from_secs(60);
 /// Time for which a redeemed code is remembered, to detect its reuse.
 pub(super) const REDEEMED_CODE_TTL: Duration = Duration::from_secs(600);
+/// Lifetime of a registration after its last use.
+pub(super) const CLIENT_TTL: Duration = Duration::from_secs(90 * 24 * 3600);
 /// Lifetime of a registration without use.
 pub(super) const UNUSED_CLIENT_TTL: Duration = Duration::from_secs(24 * 3600);
 

@@ -17,9 +17,6 @@ use crate::proxy::{
     store::EncryptedStore,
 };
 
-/// Lifetime of a registration after its last use.
-pub(super) const CLIENT_TTL: Duration = Duration::from_secs(90 * 24 * 3600);
-
 /// Rate limits of one address: registrations, and pages.
 const REGISTRATION_RATE: Rate = Rate { per_second: 1.0, burst: 60.0 };
 const PAGE_RATE: Rate = Rate { per_second: 10.0, burst: 200.0 };

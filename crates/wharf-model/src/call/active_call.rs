@@ -1,4 +1,4 @@
-//! Call in flight: its events. Its deadlines: `call_timeouts`.
+//! Call in flight: its events. Its deadlines: `call_timeouts`; its cancellation: `cancel_on_drop`.
 
 use std::{
     any::Any,
@@ -39,15 +39,15 @@ pub enum Event {
 /// pending. Dropping it cancels the call.
 pub struct ActiveCall {
     method: Method,
-    call: Option<BoxFuture<Outcome>>,
-    outbox: Outbox,
+    pub(super) call: Option<BoxFuture<Outcome>>,
+    pub(super) outbox: Outbox,
     outcome: Option<Outcome>,
     clock: Option<CallTimeouts>,
     /// Upper limit for the duration of any call, whatever its own deadlines.
     limit: Option<Duration>,
     /// Form in which a timeout is reported.
     timeout_report: TimeoutReport,
-    observed: Option<Box<ObservedCall>>,
+    pub(super) observed: Option<Box<ObservedCall>>,
 }
 
 #[derive(Clone, Copy)]
@@ -215,14 +215,7 @@ impl ActiveCall {
         self.drop_call();
     }
 
-    /// Drops the handler's future; its destructors may panic too.
-    fn drop_call(&mut self) {
-        if let Some(call) = self.call.take() {
-            let _ = within(&mut self.observed, || catch_unwind(AssertUnwindSafe(|| drop(call))));
-        }
-    }
-
-    fn report_end(&mut self, outcome: CallOutcome<'_>) {
+    pub(super) fn report_end(&mut self, outcome: CallOutcome<'_>) {
         if let Some(mut observed) = self.observed.take() {
             observed.end(outcome);
         }
@@ -272,14 +265,6 @@ impl ActiveCall {
                 Error::new(ErrorKind::RequestTimeout).from_client(origin).into()
             }
         }))
-    }
-}
-
-impl Drop for ActiveCall {
-    fn drop(&mut self) {
-        self.drop_call();
-        self.outbox.close();
-        self.report_end(CallOutcome::Cancelled);
     }
 }
 

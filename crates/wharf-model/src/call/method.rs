@@ -6,7 +6,7 @@
 //! | --- | --- |
 //! | `wharf-model/src/call/method.rs` | its row in `methods!` |
 //! | `wharf-model/src/call/outcome.rs` | the variant of `Reply`, with its cache hint and its JSON |
-//! | `wharf-wire/src/versions/revision.rs` | the revisions that have it (a unit test fails without the row) |
+//! | `wharf-wire/src/versions/revision.rs` | the revisions that have it |
 //! | `wharf-wire/src/replies.rs` | writing and reading the result; for a list, its key and its translation |
 //! | `wharf-server/src/router/dispatch.rs` | its dispatch |
 //!

@@ -2,6 +2,7 @@
 
 pub(crate) mod active_call;
 pub(crate) mod call_timeouts;
+mod cancel_on_drop;
 pub(crate) mod client_request;
 pub(crate) mod extensions;
 pub(crate) mod forwarded_call;

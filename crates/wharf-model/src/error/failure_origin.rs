@@ -87,7 +87,7 @@ impl Error {
         self.in_place_of(&cause, FailureOrigin::Interrupted)
     }
 
-    /// Returns the source, without its [`InternalSource`].
+    /// Returns the source, shared with this error.
     pub fn shared_source(&self) -> Option<SharedSource> {
         self.source.as_ref()?.error.clone()
     }

@@ -175,16 +175,6 @@ impl fmt::Display for ErrorKind {
     }
 }
 
-/// Returns whether JSON-RPC itself defines this code.
-pub const fn is_standard_code(code: i32) -> bool {
-    matches!(code, -32700 | -32603..=-32600)
-}
-
-/// Returns whether JSON-RPC reserves this code for servers.
-pub const fn is_server_code(code: i32) -> bool {
-    matches!(code, -32099..=-32000)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

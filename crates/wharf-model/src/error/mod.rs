@@ -250,34 +250,19 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        let source = self.source.as_deref().filter(|source| source.error.is_some());
-        source.map(|source| source as _)
+        self.source.as_ref()?.error.as_deref().map(|error| error as _)
     }
 }
 
 /// Error that caused another one, shared by the clones of that one.
 pub(crate) type SharedSource = Arc<dyn std::error::Error + Send + Sync>;
 
-/// Source of an [`Error`]. A type of its own, so that a text for a client stops before it, also where an error of
-/// the application delegates its source to an [`Error`].
-#[doc(hidden)]
-#[derive(Debug, Default)]
-pub struct InternalSource {
+/// Source of an [`Error`], and its origin.
+#[derive(Debug)]
+struct InternalSource {
     /// Set if a part of this client made the error, and no server.
     origin: Option<FailureOrigin>,
     error: Option<SharedSource>,
-}
-
-impl fmt::Display for InternalSource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.error.as_ref().map_or(Ok(()), |error| error.fmt(f))
-    }
-}
-
-impl std::error::Error for InternalSource {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.error.as_deref().map(|error| error as _)
-    }
 }
 
 impl From<ErrorKind> for Error {
@@ -320,7 +305,6 @@ mod tests {
         assert_eq!(Error::custom(42, "x").code, Some(42));
         assert_eq!(Error::custom(-32001, "x").code, None);
         assert!(Error::custom(-32768, "x").kind.is_internal_error());
-        assert!(is_standard_code(-32602) && !is_standard_code(-32000) && is_server_code(-32042));
         let secret = Error::from(std::io::Error::other("/etc/secret"));
         assert_eq!(secret, Error::new(ErrorKind::InternalError));
         let bad = serde_json::from_str::<u8>("\"x\"").unwrap_err();

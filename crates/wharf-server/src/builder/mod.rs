@@ -472,15 +472,11 @@ impl RouterBuilder {
     fn methods(&mut self) -> MethodTable {
         let preparer = PartPreparer { limits: &self.limits, states: &self.states };
         let is_method = |part: &mut Part| matches!(part, Part::Method(_));
-        let mut table = MethodTable::default();
-        for part in self.parts.extract_if(.., is_method) {
-            let Part::Method(method) = part else { continue };
-            let name = method.name.clone();
-            let entry = preparer.method(method, &mut self.problems);
-            if table.insert(name.clone(), entry).is_some() {
-                self.problems.add(format!("method `{name}`"), "it is added twice: remove one");
-            }
-        }
+        let methods = self.parts.extract_if(.., is_method).filter_map(|part| match part {
+            Part::Method(method) => Some(method),
+            _ => None,
+        });
+        let table = preparer.methods(methods, &mut self.problems);
         if self.upstream.is_some() && !table.is_empty() {
             self.problems.add("server", "a proxy forwards every call: remove its own methods");
         }

@@ -24,7 +24,8 @@ use crate::{
     },
     router::{
         catalog::{
-            CatalogEntry, CatalogLists, ItemList, ListedItem, MethodEntry, TemplateExtra, ToolExtra,
+            CatalogEntry, CatalogLists, ItemList, ListedItem, MethodEntry, MethodTable,
+            TemplateExtra, ToolExtra,
         },
         state::StateMap,
     },
@@ -125,7 +126,24 @@ impl PartPreparer<'_> {
         })
     }
 
-    pub(crate) fn method(&self, method: CustomMethod, problems: &mut BuildError) -> MethodEntry {
+    /// Prepares custom methods. A name that occurs twice is a problem.
+    pub(crate) fn methods(
+        &self,
+        methods: impl Iterator<Item = CustomMethod>,
+        problems: &mut BuildError,
+    ) -> MethodTable {
+        let mut table = MethodTable::default();
+        for method in methods {
+            let name = method.name.clone();
+            let entry = self.method(method, problems);
+            if table.insert(name.clone(), entry).is_some() {
+                problems.add(format!("method `{name}`"), "it is added twice: remove one");
+            }
+        }
+        table
+    }
+
+    fn method(&self, method: CustomMethod, problems: &mut BuildError) -> MethodEntry {
         let parameters = method.parameters();
         let CustomMethod { name, endpoint, declaration, timeout, scopes, is_notification } = method;
         let kind = if is_notification { "notification" } else { "method" };

@@ -7,7 +7,7 @@ use wharf_model::{BoxFuture, Content, Error, ErrorKind, Outcome, Reply, ToolResu
 use crate::{
     builder::Part,
     call_tracing::method_name,
-    handler::{Endpoint, extract::Incoming, tool_error::with_all_sources},
+    handler::{Endpoint, extract::Incoming, tool_error::with_sources},
     random,
 };
 
@@ -61,7 +61,7 @@ fn text(outcome: &Outcome) -> Option<String> {
             let texts: Vec<&str> = result.content.iter().filter_map(Content::as_text).collect();
             Some(texts.join(" "))
         }
-        Outcome::Failed(error) if !is_for_caller(error) => Some(with_all_sources(&**error)),
+        Outcome::Failed(error) if !is_for_caller(error) => Some(with_sources(&**error)),
         _ => None,
     }
 }

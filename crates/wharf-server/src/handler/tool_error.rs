@@ -2,33 +2,35 @@
 
 use std::{any::Any, error::Error as StdError, fmt, sync::Arc};
 
-use wharf_model::{
-    CallError, ConnectError, Content, Error, ErrorKind, InternalSource, Outcome, ToolResult,
-};
+use wharf_model::{Content, Error, ErrorKind, Outcome, ToolResult};
 
-use crate::context::client_requests::ClientRequestError;
+use crate::context::{client_requests::ClientRequestError, step::StepError};
 
 /// Error of a tool: a text that helps the model to correct its call, or a named error.
 ///
-/// Every `std::error::Error` converts into it, so `?` works on any error. The model receives the
-/// error's text and those of its sources.
+/// `?` converts any `std::error::Error` into it. Such an error is internal: the model receives only
+/// that the tool failed, and the server logs the error with its sources. To show the text of an
+/// error to the model, convert it with [`ToolError::new`].
 ///
 /// ```
 /// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
 /// use wharf::ToolError;
 ///
-/// fn parse(text: &str) -> Result<i64, ToolError> {
-///     if text.is_empty() {
-///         return Err(ToolError::new("give me a number"));
-///     }
-///     Ok(text.parse()?)
+/// fn berth(number: &str) -> Result<String, ToolError> {
+///     // The model can correct its argument, so it receives the text.
+///     let number: u8 = number.parse().map_err(ToolError::new)?;
+///     // The model receives "Tool execution failed"; the log has the path and the reason.
+///     let berths = std::fs::read_to_string("/var/lib/harbour/berths")?;
+///     let berth = berths.lines().nth(number.into());
+///     berth.map(str::to_owned).ok_or_else(|| ToolError::new(format!("there is no berth {number}")))
 /// }
-/// assert_eq!(parse("x").unwrap_err().to_string(), "invalid digit found in string");
+/// assert_eq!(berth("x").unwrap_err().to_string(), "invalid digit found in string");
+/// assert_eq!(berth("7").unwrap_err().to_string(), "Tool execution failed");
 /// ```
 ///
-/// Resources, prompts and completions can return it too. Their clients receive only an [`Error`], a
-/// [`ClientRequestError`], or the text of [`ToolError::new`] and [`ToolError::content`]; the text
-/// of any other error goes to the server's log.
+/// An [`Error`], a [`ClientRequestError`] and a [`StepError`] keep their text, which is for the
+/// client. Resources, prompts, completions and custom methods can return a `ToolError` too; there
+/// an internal error is "Internal error".
 #[derive(Clone, Debug)]
 pub struct ToolError(ToolFailure);
 
@@ -38,13 +40,13 @@ enum ToolFailure {
     Content(Vec<Content>),
     Named(Box<Error>),
     Asked(Box<ClientRequestError>),
-    /// Any other error.
-    Other(Arc<dyn StdError + Send + Sync>),
+    /// Any other error. Its text is for the log.
+    Internal(Arc<dyn StdError + Send + Sync>),
 }
 
 impl ToolError {
-    /// Creates an error with this text: a `String`, or an error that does not implement
-    /// `std::error::Error`, such as `anyhow::Error` or `Box<dyn Error>`.
+    /// Creates an error with this text, which the model receives: a `String`, or an error whose text is
+    /// for the model.
     ///
     /// ```
     /// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
@@ -78,7 +80,7 @@ impl ToolError {
             ToolFailure::Content(_) => None,
             ToolFailure::Named(error) => Some(&**error),
             ToolFailure::Asked(error) => Some(&**error),
-            ToolFailure::Other(error) => Some(&**error),
+            ToolFailure::Internal(error) => Some(&**error),
         }
     }
 
@@ -93,7 +95,10 @@ impl ToolError {
                 ClientRequestError::Unsupported(_) => return Error::from(*error).into(),
                 error => vec![Content::text(error.to_string())],
             },
-            ToolFailure::Other(error) => vec![Content::text(with_sources(&*error))],
+            // The specification reports failures of a tool as results, so that the model learns of them.
+            ToolFailure::Internal(error) => {
+                return Error::new(ErrorKind::ToolExecutionFailed).with_source(error).into();
+            }
         };
         let mut result = ToolResult::new(content);
         result.is_error = true;
@@ -106,7 +111,7 @@ impl fmt::Display for ToolError {
         match &self.0 {
             ToolFailure::Named(error) => error.fmt(f),
             ToolFailure::Asked(error) => error.fmt(f),
-            ToolFailure::Other(error) => f.write_str(&with_sources(&**error)),
+            ToolFailure::Internal(_) => f.write_str(ErrorKind::ToolExecutionFailed.message()),
             ToolFailure::Content(content) => {
                 let mut texts = content.iter().filter_map(Content::as_text);
                 f.write_str(texts.next().unwrap_or(ErrorKind::ToolExecutionFailed.message()))
@@ -125,11 +130,14 @@ impl<E: std::error::Error + Send + Sync + 'static> From<E> for ToolError {
         if let Some(asked) = any.downcast_ref::<ClientRequestError>() {
             return ToolError(ToolFailure::Asked(Box::new(asked.clone())));
         }
-        // A failure of a client that the tool uses is internal: the model cannot correct it.
-        if any.is::<CallError>() || any.is::<ConnectError>() {
-            return ToolError(ToolFailure::Named(Box::new(Error::internal(error))));
+        match any.downcast_ref::<StepError>() {
+            Some(StepError::Spent) => return ToolError::new(error),
+            Some(StepError::Store(named)) => {
+                return ToolError(ToolFailure::Named(Box::new(named.clone())));
+            }
+            None => {}
         }
-        ToolError(ToolFailure::Other(Arc::new(error)))
+        ToolError(ToolFailure::Internal(Arc::new(error)))
     }
 }
 
@@ -142,13 +150,13 @@ impl From<ToolError> for Error {
             ToolFailure::Content(_) => {
                 Error::new(ErrorKind::InternalError).with_message(error.to_string())
             }
-            ToolFailure::Other(error) => Error::internal(error),
+            ToolFailure::Internal(error) => Error::internal(error),
         }
     }
 }
 
 /// Types that the `Err` of a handler can have: [`ToolError`] and everything that converts into it,
-/// such as every `std::error::Error`.
+/// such as every `std::error::Error`, whose text the client does not receive.
 #[diagnostic::on_unimplemented(
     message = "a handler cannot fail with `{Self}`",
     label = "neither a `ToolError` nor a `std::error::Error`",
@@ -167,29 +175,17 @@ impl<E: Into<ToolError>> IntoToolError for E {
     }
 }
 
-/// Text of an error and of its sources, but not of the sources of an [`Error`]: these are internal.
-fn with_sources(error: &(dyn StdError + 'static)) -> String {
-    joined(error, |error| error.source().filter(|source| !source.is::<InternalSource>()))
-}
-
 /// Text of an error and of all its sources, for the log.
-pub(crate) fn with_all_sources(error: &(dyn StdError + 'static)) -> String {
-    joined(error, StdError::source)
-}
-
-fn joined<'e>(
-    error: &'e (dyn StdError + 'static),
-    source_of: impl Fn(&'e (dyn StdError + 'static)) -> Option<&'e (dyn StdError + 'static)>,
-) -> String {
+pub(crate) fn with_sources(error: &(dyn StdError + 'static)) -> String {
     let mut text = error.to_string();
-    let mut source = source_of(error);
+    let mut source = error.source();
     while let Some(error) = source {
         let cause = error.to_string();
         // Many errors already contain the text of their source.
         if !text.contains(&cause) {
             text = format!("{text}: {cause}");
         }
-        source = source_of(error);
+        source = error.source();
     }
     text
 }

@@ -2,7 +2,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use wharf_model::{BoxFuture, Deadlines, Error, Method, Outbox, Outcome, Request, Service};
+use wharf_model::{
+    BoxFuture, Deadlines, Error, Lifetime, Method, Outbox, Outcome, Request, Service,
+};
 
 use crate::router::{concurrency::with_permit, listen::request_filter};
 use crate::{handler::now, router::state::ServerState};
@@ -23,7 +25,7 @@ pub(super) fn forward_upstream(
             outbox.set_deadlines(Deadlines::NONE);
             forward_subscription(server, upstream, request, outbox)
         }
-        Method::TaskResult => {
+        method if method.info().lifetime == Lifetime::Waits => {
             outbox.set_deadlines(Deadlines::NONE);
             upstream.call(request, outbox)
         }

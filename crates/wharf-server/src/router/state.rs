@@ -9,7 +9,7 @@ use arc_swap::ArcSwap;
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
 use wharf_model::{
-    CacheHint, Lock, Method, NonceStore, Observers, Request, Service, StateCipher, Stores,
+    CacheHint, Lock, Method, Needs, NonceStore, Observers, Request, Service, StateCipher, Stores,
 };
 
 use crate::{
@@ -67,12 +67,18 @@ impl ServerState {
             return upstream.has_target(request);
         }
         let (target, catalog) = (request.target(), self.catalog.load());
-        match request.method {
-            Method::CallTool => catalog.lists.tools.get(&target).is_some(),
-            Method::GetPrompt => catalog.lists.prompts.get(&target).is_some(),
-            Method::ReadResource => catalog.lists.resources.get(&target).is_some(),
-            Method::Custom => self.methods.contains_key(&*target),
-            _ => target.is_empty(),
+        let info = request.method.info();
+        if info.mirrored.is_none() && target.is_empty() {
+            return true;
+        }
+        match info.needs {
+            Needs::Tools => catalog.lists.tools.get(&target).is_some(),
+            Needs::Prompts => catalog.lists.prompts.get(&target).is_some(),
+            Needs::Resources => catalog.lists.resources.get(&target).is_some(),
+            Needs::Nothing => {
+                request.method == Method::Custom && self.methods.contains_key(&*target)
+            }
+            Needs::Completions => false,
         }
     }
 

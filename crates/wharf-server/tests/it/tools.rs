@@ -125,7 +125,7 @@ fn everything_a_tool_may_return() {
 }
 
 #[test]
-fn any_error_is_a_result_with_its_text_and_sources() {
+fn an_error_is_internal_or_a_text_for_the_model() {
     #[derive(Debug)]
     struct Outer(std::num::ParseIntError);
     impl std::fmt::Display for Outer {
@@ -141,6 +141,7 @@ fn any_error_is_a_result_with_its_text_and_sources() {
     let router = Router::builder()
         .add(Tool::new("std", async || Ok::<_, ToolError>("x".parse::<i64>()?)))
         .add(Tool::new("outer", async || Err::<(), _>(Outer("x".parse::<i64>().unwrap_err()))))
+        .add(Tool::new("shown", async || "x".parse::<i64>().map_err(ToolError::new)))
         .add(Tool::new("text", async || Err::<(), _>(ToolError::new("try again"))))
         .add(Tool::new("named", async || Err::<(), _>(Error::new(ErrorKind::RefusedPolicy))))
         .add(Tool::new("question", async || {
@@ -154,8 +155,15 @@ fn any_error_is_a_result_with_its_text_and_sources() {
         assert!(result.is_error);
         result.content[0].as_text().unwrap().to_owned()
     };
-    assert_eq!(failed("std"), "invalid digit found in string");
-    assert_eq!(failed("outer"), "cannot read the order: invalid digit found in string");
+    for (name, source) in
+        [("std", "invalid digit found in string"), ("outer", "cannot read the order")]
+    {
+        let internal = error(now(&router, call(name, "{}")));
+        assert_eq!(internal, Error::new(ErrorKind::ToolExecutionFailed));
+        let logged = std::error::Error::source(&internal).unwrap();
+        assert_eq!(logged.to_string(), source);
+    }
+    assert_eq!(failed("shown"), "invalid digit found in string");
     assert_eq!(failed("text"), "try again");
     assert_eq!(kind(now(&router, call("named", "{}"))), ErrorKind::RefusedPolicy);
     assert_eq!(kind(now(&router, call("question", "{}"))), ErrorKind::AccessDenied);
@@ -171,6 +179,15 @@ fn a_missing_capability_error_keeps_its_kind() {
     let declined =
         crate::support::tool(ToolError::from(ClientRequestError::Declined).into_outcome());
     assert!(declined.is_error);
+}
+
+#[test]
+fn an_error_of_a_step_keeps_its_text() {
+    use wharf_server::StepError;
+    let spent = crate::support::tool(ToolError::from(StepError::Spent).into_outcome());
+    assert_eq!(spent.content[0].as_text().unwrap(), StepError::Spent.to_string());
+    let store = StepError::Store(Error::new(ErrorKind::Overloaded));
+    assert_eq!(kind(ToolError::from(store).into_outcome()), ErrorKind::Overloaded);
 }
 
 #[test]

@@ -357,7 +357,7 @@ fn a_missing_extension_is_logged_with_its_type_and_handler() {
 }
 
 #[test]
-fn the_cause_of_a_resource_failure_is_logged_only() {
+fn the_cause_of_a_handlers_failure_is_logged_only() {
     fn secret() -> Result<&'static str, std::num::ParseIntError> {
         "hunter2".parse::<u8>().map(|_| "never")
     }
@@ -368,21 +368,34 @@ fn the_cause_of_a_resource_failure_is_logged_only() {
         .add(Resource::inline("x:std", secret))
         .add(Resource::inline("x:tool", tool_error))
         .add(Resource::inline("x:error", || secret().map_err(Error::internal)))
+        .add(Tool::inline("std", secret))
+        .add(Tool::inline("tool", told))
         .observe(Tracing)
         .build()
         .unwrap();
-    for uri in ["x:std", "x:tool", "x:error"] {
+    let (internal, failed) = (ErrorKind::InternalError, ErrorKind::ToolExecutionFailed);
+    for (method, name, kind) in [
+        ("resources/read", "x:std", internal),
+        ("resources/read", "x:tool", internal),
+        ("resources/read", "x:error", internal),
+        ("tools/call", "std", failed),
+        ("tools/call", "tool", failed),
+    ] {
         let record = TraceCollector::default();
+        let request = match method {
+            "tools/call" => call(name, "{}"),
+            _ => read(name),
+        };
         let error =
-            tracing::subscriber::with_default(record.clone(), || error(now(&router, read(uri))));
-        assert_eq!(error.kind, ErrorKind::InternalError);
+            tracing::subscriber::with_default(record.clone(), || error(now(&router, request)));
+        assert_eq!(error.kind, kind);
         assert!(!error.message.contains("digit"), "{error}");
         let lines = record.0.lock().unwrap().clone();
         let is_logged =
             |line: &&String| line.starts_with("event") && line.contains("invalid digit");
         let logged: Vec<_> = lines.iter().filter(is_logged).collect();
         let [line] = logged[..] else { panic!("one line, not {lines:#?}") };
-        assert!(line.contains(&format!("method=resources/read name={uri} ")), "{line}");
+        assert!(line.contains(&format!("method={method} name={name} ")), "{line}");
         assert!(line.contains("error=invalid digit found in string"), "{line}");
     }
 }

@@ -1,6 +1,6 @@
 //! Filter of log lines, from the environment.
 
-use tracing_subscriber::filter::Targets;
+use tracing_subscriber::filter::{ParseError, Targets};
 
 use super::LogConfigError;
 
@@ -34,24 +34,30 @@ pub(super) fn read_filter(
 ) -> Result<Targets, LogConfigError> {
     let set = |name: &'static str| Some((name, variable(name).filter(|it| !it.trim().is_empty())?));
     match VARIABLES.into_iter().find_map(set) {
-        Some((name, text)) => {
-            parse(&text).map_err(|why| LogConfigError(format!("{name}: {why}: {ADVICE}")))
-        }
-        None => parse(otherwise)
-            .map_err(|why| LogConfigError(format!("filter of log lines: {why}: {ADVICE}"))),
+        Some((name, text)) => parse(&text).map_err(|error| error.in_setting(name)),
+        None => parse(otherwise).map_err(|error| error.in_setting("filter of log lines")),
     }
 }
 
-fn parse(text: &str) -> Result<Targets, String> {
+impl LogConfigError {
+    fn in_setting(self, name: &str) -> Self {
+        LogConfigError { text: format!("{name}: {}: {ADVICE}", self.text), ..self }
+    }
+}
+
+fn parse(text: &str) -> Result<Targets, LogConfigError> {
     let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
-    let directive = |part: &str| -> Result<Targets, String> {
+    let directive = |part: &str| -> Result<Targets, LogConfigError> {
         let is_foreign = FOREIGN_LEVELS.iter().any(|it| part.eq_ignore_ascii_case(it));
         let is_name = |it: char| it.is_alphanumeric() || "_:-.".contains(it);
         let target = part.split_once('=').map_or(part, |it| it.0);
         if is_foreign || !target.chars().all(is_name) || target.is_empty() {
-            return Err(format!("{part:?} is neither a level nor the name of a module"));
+            let problem = format!("{part:?} is neither a level nor the name of a module");
+            return Err(LogConfigError::new(problem));
         }
-        part.parse().map_err(|_| format!("{part:?} has an unknown level"))
+        part.parse().map_err(|error: ParseError| {
+            LogConfigError::new(format!("{part:?} has an unknown level")).because(error)
+        })
     };
     parts.map(directive).try_fold(Targets::new(), |all, next| {
         let next = next?;
@@ -91,8 +97,11 @@ mod tests {
             ("=info", "\"=info\" is neither a level nor the name of a module"),
             ("a=info=debug", "\"a=info=debug\" has an unknown level"),
         ] {
-            let error = read_filter(|_| Some(text.to_owned()), "warn").unwrap_err().to_string();
-            assert_eq!(error, format!("WHARF_LOG: {part}: {ADVICE}"), "{text}");
+            let error = read_filter(|_| Some(text.to_owned()), "warn").unwrap_err();
+            assert_eq!(error.to_string(), format!("WHARF_LOG: {part}: {ADVICE}"), "{text}");
+            let source = std::error::Error::source(&error);
+            let is_from_parser = source.is_some_and(|source| source.is::<ParseError>());
+            assert_eq!(is_from_parser, part.ends_with("an unknown level"), "{text}");
         }
     }
 }

@@ -11,6 +11,7 @@ mod line;
 use std::{
     env, fmt,
     io::{self, IsTerminal as _, Write as _},
+    sync::Arc,
 };
 
 use tracing::{Event, Metadata, Subscriber, dispatcher, span, subscriber};
@@ -54,7 +55,7 @@ impl LogFormat {
         match word {
             "text" => Ok(LogFormat::Text),
             "json" => Ok(LogFormat::Json),
-            _ => Err(LogConfigError(format!(
+            _ => Err(LogConfigError::new(format!(
                 "{word:?} is no format of log lines: write text or json"
             ))),
         }
@@ -62,16 +63,34 @@ impl LogFormat {
 }
 
 /// Invalid setting of the log, with its variable, its value and what to write.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LogConfigError(String);
+#[derive(Clone, Debug)]
+pub struct LogConfigError {
+    text: String,
+    source: Option<Arc<dyn std::error::Error + Send + Sync>>,
+}
 
-impl fmt::Display for LogConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+impl LogConfigError {
+    fn new(text: String) -> Self {
+        LogConfigError { text, source: None }
+    }
+
+    fn because(mut self, source: impl std::error::Error + Send + Sync + 'static) -> Self {
+        self.source = Some(Arc::new(source));
+        self
     }
 }
 
-impl std::error::Error for LogConfigError {}
+impl fmt::Display for LogConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl std::error::Error for LogConfigError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_deref().map(|source| source as _)
+    }
+}
 
 /// Log of this process: lines on stderr, never on stdout. Every server that ends in `run` starts it.
 ///
@@ -142,9 +161,9 @@ impl Logs {
         match (self.format, variable()) {
             (Some(format), _) => Ok(Some(format)),
             (None, None) => Ok(None),
-            (None, Some(word)) => LogFormat::parse(&word)
-                .map(Some)
-                .map_err(|error| LogConfigError(format!("{FORMAT_VARIABLE}: {error}"))),
+            (None, Some(word)) => LogFormat::parse(&word).map(Some).map_err(|error| {
+                LogConfigError { text: format!("{FORMAT_VARIABLE}: {error}"), ..error }
+            }),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Server transports: stdio, TCP, Unix sockets, in memory and HTTP.
 
+pub(crate) mod admission;
 pub(crate) mod call_driver;
 pub(crate) mod context;
 #[cfg(feature = "http")]

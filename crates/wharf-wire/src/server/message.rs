@@ -225,11 +225,7 @@ impl Message {
             body: self.body.clone(),
             id: self.members.span(MessageField::Id),
             token: self.token(),
-            target: match method {
-                Method::ReadResource => self.span(MessageField::Uri),
-                Method::TaskResult => self.span(MessageField::TaskId),
-                _ => Span::default(),
-            },
+            target: target_field(method).map_or(Span::default(), |field| self.span(field)),
             capabilities: self.span(MessageField::MetaCapabilities),
             retried: [MessageField::InputResponses, MessageField::RequestState]
                 .into_iter()

@@ -33,6 +33,7 @@ pub use wharf_client::{
     ClientTransport, ConnectError, ControlRequest, Listable, LogMessage, NotificationListener,
     PagedList, Progress, ServerInfo, Subscription, TimeoutKind,
 };
+pub use wharf_connect::{ConnectionError, HostConnector, Origin};
 pub use wharf_transport::client::{
     ChildCommand, ClientLimits, Deadline, Environment, Stderr, StreamConnector, TraceEvent,
 };

@@ -235,9 +235,10 @@ impl Server {
         self.routing(|router| router.observe(observer))
     }
 
-    /// Keeps the texts of handlers' errors from clients; off by default. The client receives `Internal error` with an id,
-    /// and the log has the id and the text. This covers tools (also as tasks), resources, prompts, completions and custom
-    /// methods, with `ToolError`, `ToolResult::error`, `?` and `Error`.
+    /// Keeps the texts that handlers wrote into their errors from clients; off by default. The client receives
+    /// `Internal error` with an id, and the log has the id and the text. This covers tools (also as tasks), resources,
+    /// prompts, completions and custom methods, with `ToolError::new`, `ToolResult::error` and `Error`, and gives
+    /// internal errors, whose text clients never receive, an id.
     ///
     /// Errors whose kind is the caller's fault, such as [`Error::invalid_params`](crate::Error::invalid_params), keep
     /// their text: a handler writes it for the caller.

@@ -6,6 +6,7 @@ use wharf::{
     Endpoint, Error, ProtocolVersion, Server,
     model::{CompletionRequest, RequestExtensions},
     prelude::*,
+    server::{CustomMethod, IntoToolError},
 };
 
 /// Parses server data that does not have the expected form.
@@ -18,7 +19,43 @@ fn open() -> Result<u8, Error> {
     Err(std::io::Error::new(std::io::ErrorKind::TimedOut, "/etc/hunter2"))?
 }
 
-fn endpoint(fail: fn() -> Result<u8, Error>) -> Endpoint {
+/// [`parse`] in a function that returns the error of a tool.
+fn parse_in_tool() -> Result<u8, ToolError> {
+    Ok(serde_json::from_str("\"hunter2\"")?)
+}
+
+/// [`open`] in a function that returns the error of a tool.
+fn open_in_tool() -> Result<u8, ToolError> {
+    Err(std::io::Error::new(std::io::ErrorKind::TimedOut, "/etc/hunter2"))?
+}
+
+/// [`open`] in a function that returns the error itself.
+fn open_as_io() -> std::io::Result<u8> {
+    Err(std::io::Error::new(std::io::ErrorKind::TimedOut, "/etc/hunter2"))
+}
+
+/// Error of an application whose text and source both have a secret.
+fn wrapped() -> Result<u8, Wrapped> {
+    open_as_io().map_err(Wrapped)
+}
+
+#[derive(Debug)]
+struct Wrapped(std::io::Error);
+
+impl std::fmt::Display for Wrapped {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("cannot open hunter2")
+    }
+}
+
+impl std::error::Error for Wrapped {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.0)
+    }
+}
+
+/// Server whose handlers of each kind fail in this way.
+fn endpoint<E: IntoToolError + 'static>(fail: fn() -> Result<u8, E>) -> Endpoint {
     let text = move || fail().map(|number| number.to_string());
     Server::new("test", "1")
         .add(Tool::new("t", move || async move { fail() }))
@@ -28,18 +65,22 @@ fn endpoint(fail: fn() -> Result<u8, Error>) -> Endpoint {
             Resource::new("x:{type}", async |_: Uri| "x")
                 .complete("type", move |_: CompletionRequest| text().map(|value| vec![value])),
         )
+        .add(CustomMethod::new("acme/tide", move || async move {
+            fail().map(|number| Json(json!({"tide": number})))
+        }))
         .build()
         .unwrap()
 }
 
 /// One request to each kind of handler.
-fn requests() -> [Value; 4] {
+fn requests() -> [Value; 5] {
     let request = |method: &str, params: Value| json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
     [
         request("tools/call", json!({"name": "t", "arguments": {}})),
         request("resources/read", json!({"uri": "x:r"})),
         request("prompts/get", json!({"name": "p"})),
         complete_request(json!({"name": "type", "value": ""})),
+        request("acme/tide", json!({})),
     ]
 }
 
@@ -67,22 +108,67 @@ async fn reply(endpoint: &Endpoint, request: &Value, extensions: RequestExtensio
     String::from_utf8(reply.to_vec()).unwrap()
 }
 
+/// The replies to each request in three revisions.
+async fn replies(endpoint: &Endpoint) -> Vec<(Value, String)> {
+    let mut replies = Vec::new();
+    for request in requests() {
+        let modern = modern(endpoint, request.clone()).await;
+        replies.push((request.clone(), modern));
+        for date in ["2025-11-25", "2024-11-05"] {
+            let legacy = legacy(endpoint, &request, date).await;
+            replies.push((request.clone(), legacy));
+        }
+    }
+    replies
+}
+
 #[tokio::test]
 async fn no_text_of_a_handlers_own_failure_reaches_a_client() {
     for fail in [parse as fn() -> _, open] {
-        let endpoint = endpoint(fail);
-        for request in requests() {
-            for reply in [
-                modern(&endpoint, request.clone()).await,
-                legacy(&endpoint, &request, "2025-11-25").await,
-                legacy(&endpoint, &request, "2024-11-05").await,
-            ] {
-                let error = serde_json::from_str::<Value>(&reply).unwrap()["error"].take();
-                assert_eq!(error["code"], -32603, "{request}: {reply}");
-                assert_eq!(error["message"], "Internal error", "{request}: {reply}");
-                assert!(!reply.contains("hunter2") && !reply.contains("u8"), "{reply}");
-            }
+        for (request, reply) in replies(&endpoint(fail)).await {
+            assert_is_internal(&request, &reply);
         }
+    }
+}
+
+fn assert_is_internal(request: &Value, reply: &str) {
+    let error = serde_json::from_str::<Value>(reply).unwrap()["error"].take();
+    assert_eq!(error["code"], -32603, "{request}: {reply}");
+    assert_eq!(error["message"], "Internal error", "{request}: {reply}");
+    assert!(!reply.contains("hunter2") && !reply.contains("u8"), "{reply}");
+}
+
+/// As the specification recommends for tools, the model receives that the tool failed.
+fn assert_is_internal_or_failed_tool(request: &Value, reply: &str) {
+    if request["method"] != "tools/call" {
+        return assert_is_internal(request, reply);
+    }
+    let result = serde_json::from_str::<Value>(reply).unwrap()["result"].take();
+    assert_eq!(result["isError"], true, "{reply}");
+    assert_eq!(result["content"][0]["text"], "Tool execution failed", "{reply}");
+    assert!(!reply.contains("hunter2") && !reply.contains("u8"), "{reply}");
+}
+
+#[tokio::test]
+async fn no_text_of_an_error_that_question_mark_converts_reaches_a_client() {
+    for fail in [parse_in_tool as fn() -> _, open_in_tool] {
+        for (request, reply) in replies(&endpoint(fail)).await {
+            assert_is_internal_or_failed_tool(&request, &reply);
+        }
+    }
+    for (request, reply) in replies(&endpoint(open_as_io)).await {
+        assert_is_internal_or_failed_tool(&request, &reply);
+    }
+    for (request, reply) in replies(&endpoint(wrapped)).await {
+        assert_is_internal_or_failed_tool(&request, &reply);
+    }
+}
+
+#[tokio::test]
+async fn the_model_receives_a_text_that_the_handler_chose() {
+    let shown = || open_as_io().map_err(ToolError::new);
+    for (request, reply) in replies(&endpoint(shown)).await {
+        assert!(reply.contains("/etc/hunter2"), "{request}: {reply}");
     }
 }
 
@@ -120,7 +206,7 @@ impl std::error::Error for Transparent {
 
 #[tokio::test]
 async fn an_error_that_delegates_its_source_reveals_no_more() {
-    for fail in [parse, open] {
+    for fail in [parse as fn() -> _, open] {
         let tool = Tool::new("t", move || async move { fail().map_err(Transparent) });
         let endpoint = Server::new("test", "1").add(tool).build().unwrap();
         let [request, ..] = requests();
@@ -128,7 +214,7 @@ async fn an_error_that_delegates_its_source_reveals_no_more() {
             modern(&endpoint, request.clone()).await,
             legacy(&endpoint, &request, "2025-11-25").await,
         ] {
-            assert!(text.contains("Internal error") && !text.contains("hunter2"), "{text}");
+            assert_is_internal_or_failed_tool(&request, &text);
         }
     }
 }

@@ -3,13 +3,14 @@
 use std::{
     env,
     ffi::OsString,
-    fmt,
+    fmt, io,
     process::{Child, Command, Stdio},
+    sync::Arc,
     thread,
     time::{Duration, Instant},
 };
 
-use url::Url;
+use url::{ParseError, Url};
 
 /// Longest URL that is opened.
 const MAX_URL_BYTES: usize = 16 << 10;
@@ -21,25 +22,36 @@ const FAILURE_WINDOW: Duration = Duration::from_secs(2);
 const SHELL_CHARACTERS: &[u8] = b"$`'\"\\()<>{}[]|;*!^~ ";
 
 /// Error of opening a page.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum OpenError {
     /// The URL may not be opened; the string is the reason.
     Address(&'static str),
-    /// There is no browser, or no display.
-    NoBrowser,
+    /// The text is not a URL.
+    NotUrl(ParseError),
+    /// There is no browser, or no display. The error is that of the last program that was tried, if it did not start.
+    NoBrowser(Option<Arc<io::Error>>),
 }
 
 impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             OpenError::Address(why) => write!(f, "the address is not opened: {why}"),
-            OpenError::NoBrowser => f.write_str("no browser could be started"),
+            OpenError::NotUrl(_) => f.write_str("the address is not opened: it is not a URL"),
+            OpenError::NoBrowser(_) => f.write_str("no browser could be started"),
         }
     }
 }
 
-impl std::error::Error for OpenError {}
+impl std::error::Error for OpenError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            OpenError::Address(_) => None,
+            OpenError::NotUrl(error) => Some(error),
+            OpenError::NoBrowser(error) => error.as_deref().map(|error| error as _),
+        }
+    }
+}
 
 /// Checks and encodes a URL for a browser: `http` or `https`, with a host, without a user, and with all
 /// shell characters percent-encoded.
@@ -62,7 +74,7 @@ pub fn checked_url(address: &str) -> Result<String, OpenError> {
     if address.chars().any(char::is_control) {
         return Err(OpenError::Address("it has control characters"));
     }
-    let url = Url::parse(address).map_err(|_| OpenError::Address("it is not a URL"))?;
+    let url = Url::parse(address).map_err(OpenError::NotUrl)?;
     if !matches!(url.scheme(), "http" | "https") {
         return Err(OpenError::Address("only http and https are opened"));
     }
@@ -102,15 +114,25 @@ fn percent_encoded(text: &str) -> String {
 /// in a thread of its own.
 pub fn open(address: &str) -> Result<(), OpenError> {
     let started = start(address)?;
-    if started.check_running() { Ok(()) } else { Err(OpenError::NoBrowser) }
+    if started.check_running() { Ok(()) } else { Err(OpenError::NoBrowser(None)) }
 }
 
 /// Starts a browser with `address`.
 pub(super) fn start(address: &str) -> Result<BrowserProcess, OpenError> {
     let address = checked_url(address)?;
-    let programs = programs(&|name| env::var_os(name)).into_iter();
-    let mut started = programs.filter_map(|program| spawn(&program, &address));
-    started.next().ok_or(OpenError::NoBrowser)
+    start_first(&programs(&|name| env::var_os(name)), &address)
+}
+
+/// Starts the first of the programs that can be started.
+fn start_first(programs: &[BrowserProgram], address: &str) -> Result<BrowserProcess, OpenError> {
+    let mut last = None;
+    for program in programs {
+        match spawn(program, address) {
+            Ok(started) => return Ok(started),
+            Err(error) => last = Some(Arc::new(error)),
+        }
+    }
+    Err(OpenError::NoBrowser(last))
 }
 
 /// A started browser, or a program that opens one.
@@ -172,11 +194,11 @@ fn split_browser_list(browser: &OsString) -> Vec<OsString> {
     }
 }
 
-fn spawn(program: &BrowserProgram, address: &str) -> Option<BrowserProcess> {
+fn spawn(program: &BrowserProgram, address: &str) -> io::Result<BrowserProcess> {
     let mut command = Command::new(&program.name);
     command.args(program.first).arg(address);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    command.spawn().ok().map(BrowserProcess)
+    command.spawn().map(BrowserProcess)
 }
 
 #[cfg(test)]
@@ -209,10 +231,24 @@ mod tests {
             "C:\\Windows\\calc.exe",
             "\\\\host\\share",
         ] {
-            assert!(matches!(checked_url(address), Err(OpenError::Address(_))), "{address}");
+            assert!(
+                matches!(checked_url(address), Err(OpenError::Address(_) | OpenError::NotUrl(_))),
+                "{address}"
+            );
         }
         let long = format!("https://a.b/{}", "x".repeat(MAX_URL_BYTES));
         assert!(checked_url(&long).is_err());
+    }
+
+    #[test]
+    fn the_error_of_a_program_that_does_not_start_is_the_source() {
+        use std::error::Error as _;
+        let absent = BrowserProgram { name: "/nonexistent/browser".into(), first: None };
+        let error = start_first(&[absent], "https://a.b/").err().unwrap();
+        let source = error.source().and_then(|source| source.downcast_ref::<io::Error>()).unwrap();
+        assert_eq!(source.kind(), io::ErrorKind::NotFound);
+        let error = checked_url("calc.exe").unwrap_err();
+        assert!(error.source().is_some_and(|source| source.is::<ParseError>()));
     }
 
     #[test]
@@ -227,7 +263,7 @@ mod tests {
             ("http://[::1]:8080/x", "http://[::1]:8080/x"),
             ("https://exаmple.com/ü", "https://xn--exmple-4nf.com/%C3%BC"),
         ] {
-            assert_eq!(checked_url(given).as_deref(), Ok(opened));
+            assert_eq!(checked_url(given).unwrap(), opened);
         }
     }
 
@@ -263,8 +299,8 @@ mod tests {
         let program = |name: &str| BrowserProgram { name: name.into(), first: None };
         let check_running =
             |name: &str| spawn(&program(name), "https://a.b/").map(BrowserProcess::check_running);
-        assert_eq!(check_running("true"), Some(true));
-        assert_eq!(check_running("false"), Some(false));
-        assert_eq!(check_running("/no/such/program"), None);
+        assert!(check_running("true").unwrap());
+        assert!(!check_running("false").unwrap());
+        assert!(check_running("/no/such/program").is_err());
     }
 }

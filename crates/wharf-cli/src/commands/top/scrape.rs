@@ -4,10 +4,13 @@ use std::{io, net::SocketAddr, time::Duration};
 
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::{TcpStream, lookup_host},
+    net::TcpStream,
     time::{Instant, timeout},
 };
-use wharf::ErrorKind;
+use wharf::{
+    ErrorKind,
+    client::{HostConnector, Origin},
+};
 
 use super::snapshot::Snapshot;
 use crate::error::CliError;
@@ -63,14 +66,12 @@ impl AdminTarget {
     }
 
     async fn get(&self) -> io::Result<String> {
-        let mut error = io::Error::other("the name has no address");
-        for address in lookup_host(&self.name).await? {
-            match TcpStream::connect(address).await {
-                Ok(stream) => return page(stream, address).await,
-                Err(why) => error = why,
-            }
-        }
-        Err(error)
+        let origin = Origin::parse(&format!("http://{}", self.name)).map_err(io::Error::other)?;
+        // An admin listener is in the same network, so no proxy is used.
+        let connector = HostConnector::new().timeout(SCRAPE_TIMEOUT);
+        let stream = connector.connect_tcp(&origin).await.map_err(io::Error::other)?;
+        let address = stream.peer_addr()?;
+        page(stream, address).await
     }
 }
 

@@ -4,12 +4,7 @@ pub(crate) mod parse;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use std::{
-    borrow::Cow,
-    path::{Component, Path, PathBuf},
-};
-
-use wharf_model::{Error, ErrorKind};
+use std::borrow::Cow;
 
 use crate::handler::string_args::StringArg;
 
@@ -20,7 +15,7 @@ use crate::handler::string_args::StringArg;
 /// - they are percent-decoded once and are valid UTF-8, so a check of a value sees its final form;
 /// - a value of `{var}`, `{/var}`, `{.var}` or `{;var}`, and each item of `{/list*}`, contains no
 ///   `/`, encoded or not; only `{+var}`, `{#var}` and the query may contain slashes;
-/// - a value may still be `..` or contain a NUL: use [`safe_join`] before opening a file.
+/// - a value may still be `..` or contain a NUL: use [`safe_join`](crate::safe_join) before opening a file.
 ///
 /// A variable with an operator (`{/x}`, `{.x}`, `{;x}`, `{?x}`, `{&x}`, `{#x}`) may be missing;
 /// `{x}` and `{+x}` match at least one character. If a URI can be matched in several ways, earlier
@@ -319,53 +314,4 @@ fn decode(text: &str) -> Option<String> {
         }
     }
     String::from_utf8(bytes).ok()
-}
-
-/// Joins a path from a client to a base directory that it must not leave (protection against path
-/// traversal).
-///
-/// Variables of a resource template arrive decoded. Those of `{name}` and the items of `{/path*}`
-/// contain no slash, encoded or not; those of `{+path}` and `{?query}` may. Any of them may be `..`
-/// or contain a NUL. Pass every value through this function before using it as a path.
-///
-/// Rejects absolute paths, `..`, NUL, drive letters and other prefixes, and symbolic links that
-/// lead out of `base`. The existing part of the result is free of symbolic links. The function
-/// accesses the file system, so call it where blocking is allowed. A process that can write below
-/// `base` could still create a link between this check and the use of the path.
-///
-/// ```
-/// # mod wharf { pub use {wharf_model::*, wharf_server::*}; pub mod server { pub use super::*; } }
-/// # let base = std::env::temp_dir();
-/// assert!(wharf::server::safe_join(&base, "notes/today.txt").is_ok());
-/// assert!(wharf::server::safe_join(&base, "../etc/passwd").is_err());
-/// assert!(wharf::server::safe_join(&base, "/etc/passwd").is_err());
-/// ```
-///
-/// # Errors
-/// [`ErrorKind::ResourceAccessDenied`] if the path would leave `base`, and an internal error if
-/// `base` itself cannot be read.
-pub fn safe_join(base: impl AsRef<Path>, path: &str) -> Result<PathBuf, Error> {
-    let base = base.as_ref().canonicalize()?;
-    let denied = || Error::new(ErrorKind::ResourceAccessDenied);
-    // Windows treats `\` as a separator, and `:` as a drive or a stream.
-    let foreign = |c: char| c == '\0' || cfg!(windows) && (c == '\\' || c == ':');
-    if path.contains(foreign) {
-        return Err(denied());
-    }
-    let mut real = base.clone();
-    for component in Path::new(path).components() {
-        match component {
-            Component::CurDir => {}
-            Component::Normal(name) => real.push(name),
-            _ => return Err(denied()),
-        }
-        match real.canonicalize() {
-            Ok(followed) if followed.starts_with(&base) => real = followed,
-            Ok(_) => return Err(denied()),
-            // A dangling link could lead out of `base` once its target exists.
-            Err(_) if real.is_symlink() => return Err(denied()),
-            Err(_) => {}
-        }
-    }
-    Ok(real)
 }

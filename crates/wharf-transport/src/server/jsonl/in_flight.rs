@@ -7,7 +7,6 @@ use std::{
         MutexGuard,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
-    time::Duration,
 };
 
 use foldhash::fast::RandomState;
@@ -15,10 +14,7 @@ use tokio::{sync::Notify, task::AbortHandle};
 use wharf_model::{ClientRequestId, Error, ErrorKind, Lock, ResponseSender};
 use wharf_wire::{CallId, Codec};
 
-use crate::LineLimits;
-
-/// Delay after which a client that exceeded a limit may retry.
-pub(crate) const RETRY_AFTER: Duration = Duration::from_secs(1);
+use crate::{LineLimits, server::admission::overloaded};
 
 /// Mask of request numbers, which wrap around.
 const REQUEST_NUMBER_MASK: u64 = (1 << 20) - 1;
@@ -332,19 +328,9 @@ impl InFlight {
     }
 }
 
-/// Error for a call whose id belongs to another call in flight.
-pub(crate) fn duplicate_id() -> Error {
-    Error::new(ErrorKind::InvalidRequest).with_message("a request with this id is still in flight")
-}
-
-/// Error for a call beyond the limits.
-pub(crate) fn overloaded() -> Error {
-    Error::overloaded(RETRY_AFTER)
-}
-
 /// Error for a call that is still in flight when the graceful shutdown timeout expires.
 pub(crate) fn shutting_down() -> Error {
-    let mut error = Error::overloaded(RETRY_AFTER);
+    let mut error = overloaded();
     error.kind = ErrorKind::TemporarilyUnavailable;
     error.with_message(
         "The server is shutting down, and the call did not end in time: send it again if it is safe to repeat",

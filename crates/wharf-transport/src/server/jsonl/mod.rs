@@ -2,22 +2,20 @@
 
 pub(crate) mod batch;
 pub(crate) mod call;
+mod drain;
 pub(crate) mod in_flight;
+pub(crate) mod limits;
 pub(crate) mod reader;
 pub(crate) mod write_queue;
 pub(crate) mod writer;
 
-use std::{
-    future::Future,
-    sync::{Arc, atomic::AtomicBool},
-    time::Duration,
-};
+use std::sync::{Arc, atomic::AtomicBool};
 
 use tokio::{
     io::{self as async_io, AsyncRead, AsyncWrite},
     sync::oneshot,
     task::JoinHandle,
-    time::{Instant, timeout, timeout_at},
+    time::timeout,
 };
 use wharf_model::RequestExtensions;
 
@@ -26,6 +24,7 @@ use crate::{
     server::{
         jsonl::{
             call::ConnectionState,
+            drain::{ConnectionSupervisor, FINAL_WRITE_TIMEOUT},
             in_flight::InFlight,
             reader::LineReader,
             write_queue::WriteQueue,
@@ -39,9 +38,6 @@ use crate::{
         observed::{ObservedConnection, ObservedPeer},
     },
 };
-
-/// Time for the client to read the last bytes after the calls have ended.
-const FINAL_WRITE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Puts JSON on one line by replacing line breaks with tabs. Between tokens both are white space,
 /// and inside strings both are invalid.
@@ -156,56 +152,4 @@ pub(crate) fn open<W: AsyncWrite + Unpin>(
     let sink = Arc::new(SharedWriter::new(writer));
     let incoming = LineReader::new(shared.clone(), scope, sink.clone());
     (ConnectionSupervisor(shared.clone()), incoming, LineWriter::new(shared, sink))
-}
-
-/// Shuts a connection down gracefully, or at once when it is dropped.
-pub(crate) struct ConnectionSupervisor(Arc<ConnectionState>);
-
-impl ConnectionSupervisor {
-    /// Waits for the end of the connection, then for the calls in flight, up to the graceful
-    /// shutdown timeout, and until all output is written.
-    pub(crate) async fn supervise(
-        self,
-        reading: impl Future<Output = ()>,
-        all_written: impl Future<Output = ()>,
-        shutdown: Shutdown,
-    ) {
-        let ConnectionState { context, output, in_flight, closing, .. } = &*self.0;
-        tokio::select! {
-            () = reading => {}
-            () = shutdown.stopped() => {}
-            () = output.broken() => {}
-        }
-        let deadline = Instant::now() + context.limits.grace;
-        closing.stop();
-        in_flight.close();
-        let drained = async {
-            tokio::select! {
-                () = in_flight.idle() => {}
-                () = output.broken() => {}
-            }
-        };
-        if timeout_at(deadline, drained).await.is_err() {
-            shutdown.count_cut_calls(in_flight.calls());
-            // Calls reply as they are dropped. A call that does not yield cannot be dropped, and is
-            // not waited for.
-            in_flight.abort_all_with_reply();
-            let _ = timeout_at(deadline + FINAL_WRITE_TIMEOUT / 2, in_flight.idle()).await;
-        }
-        in_flight.abort_all();
-        output.close();
-        let _ = timeout_at(deadline + FINAL_WRITE_TIMEOUT, all_written).await;
-        self.0.observed.end();
-    }
-}
-
-impl Drop for ConnectionSupervisor {
-    fn drop(&mut self) {
-        self.0.closing.stop();
-        self.0.in_flight.abort_all();
-        self.0.output.fail();
-        // Without effect after an end in good order.
-        self.0.observed.fail("aborted");
-        self.0.observed.end();
-    }
 }

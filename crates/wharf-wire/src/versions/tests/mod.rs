@@ -1,7 +1,7 @@
 //! A new revision needs only rows: 2027-01-15 is made up and exists only here, by the `#[cfg(test)]` rows of the
 //! tables. It adds `berth` to tools, content and the parameters of calls, removes `icons` of tools,
-//! `lastModified` of annotations, `websiteUrl` of implementations and the cache hints of results, adds
-//! `tasks/search`, and has its own code for a missing resource.
+//! `lastModified` of annotations, `websiteUrl` of implementations and the cache hints of results, adds the
+//! method `berths/assign`, and has its own code for a missing resource.
 
 mod client;
 mod negotiation;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json, value::RawValue};
 use wharf_model::{
-    Content, Error, ErrorKind, Implementation, Method, Page, PageBody, ReadResult, Reply, Task,
-    Timestamp, ToolInfo, ToolResult,
+    CacheHint, Content, Error, ErrorKind, Implementation, Method, Page, PageBody, ReadResult,
+    Reply, ToolInfo, ToolResult,
 };
 
 use super::{NEW, OLD, call, encoded, protocol, receive, rejection, request};
@@ -109,15 +109,17 @@ fn a_discovery_describes_the_server_in_the_requests_revision() {
 
 #[test]
 fn a_method_is_available_only_in_its_revision() {
-    let (request_of, codec) = call(NEW, "tasks/search", json!({}));
-    assert_eq!(request_of.method, Method::ListTasks);
-    let task = Task::new("7", Timestamp::default());
-    let (reply, _) = encoded(&codec, Reply::TaskList { tasks: vec![task], next: None });
-    assert_eq!(reply["result"]["tasks"][0]["taskId"], "7");
-    let (error, status) = rejection(receive(&request(OLD, "tasks/search", json!({}))));
+    let (request_of, codec) = call(NEW, "berths/assign", json!({"ship": "Sinbad"}));
+    assert_eq!((request_of.method, &*request_of.method_name()), (Method::Custom, "berths/assign"));
+    assert!(request_of.params().contains("Sinbad"));
+    let assigned = RawValue::from_string(r#"{"berth":7}"#.to_owned()).unwrap();
+    let (reply, status) = encoded(&codec, Reply::Custom(assigned.into()));
+    assert_eq!((&reply["result"]["berth"], status), (&json!(7), 200));
+    assert_eq!(reply["result"]["resultType"], "complete");
+    let (error, status) = rejection(receive(&request(OLD, "berths/assign", json!({}))));
     assert_eq!((&error["code"], status), (&json!(-32601), 404), "{error}");
     // The method alone determines the era, like every method that only modern revisions have.
-    let bare = json!({"jsonrpc": "2.0", "id": 1, "method": "tasks/search", "params": {}});
+    let bare = json!({"jsonrpc": "2.0", "id": 1, "method": "berths/assign", "params": {}});
     let (error, status) = rejection(receive(&bare));
     assert_eq!((&error["code"], status), (&json!(-32602), 400), "{error}");
 }
@@ -134,10 +136,10 @@ fn an_error_has_the_code_and_status_of_the_requests_revision() {
 #[test]
 fn headers_are_checked_in_the_requests_revision() {
     let received = |header: &str, body: &str| {
-        let message = request(body, "tasks/search", json!({}));
+        let message = request(body, "berths/assign", json!({}));
         let headers = McpHeaders {
             version: HeaderField::One(header.as_bytes()),
-            method: HeaderField::One(b"tasks/search"),
+            method: HeaderField::One(b"berths/assign"),
             ..McpHeaders::default()
         };
         protocol().receive_http(message.to_string().into(), &headers)

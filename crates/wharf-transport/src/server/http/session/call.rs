@@ -34,24 +34,29 @@ impl CallTransport for Session {
     }
 }
 
-/// A call after its first poll.
-pub(crate) struct StartedCall {
+/// A call of a session. It is polled once where its message was read, because most calls end with the first poll;
+/// if it is pending then, it becomes a task.
+pub(crate) struct SessionCall {
+    session: Arc<Session>,
     driver: CallDriver,
     /// Result of the first poll, if there was one.
     pub(crate) first: Option<CallStep>,
-    /// Message that the first poll wrote.
+    /// Buffer of the last message, reused for the next one.
     message: Vec<u8>,
     /// Dropped with the first event of a subscription.
     pub(crate) start_guard: Option<ListenStartGuard>,
     /// Time at which a waiting call ends because the caller's credentials expire.
     expiry: Option<AuthExpiry>,
+    /// Stream for the messages before the reply; none before the call is a task.
+    log: Option<Arc<EventLog>>,
+    /// Collector for the reply; none for a subscription.
+    collector: Option<Arc<ReplyCollector>>,
 }
 
-impl StartedCall {
-    /// Starts a call and polls it once in place, because most calls end with the first poll. With `quiet`, the client
-    /// accepts only the reply.
-    pub(crate) fn new(
-        session: &Session,
+impl SessionCall {
+    /// Starts a call and polls it once in place. With `quiet`, the client accepts only the reply.
+    pub(crate) fn start(
+        session: &Arc<Session>,
         mut request: Request,
         codec: Codec,
         scope: RequestExtensions,
@@ -63,103 +68,54 @@ impl StartedCall {
         let mut message = Vec::new();
         // A waker is not needed: a pending call is polled again at once by its task.
         let mut cx = Context::from_waker(Waker::noop());
-        let first = match driver.poll_step(&mut cx, session, &mut message) {
+        let first = match driver.poll_step(&mut cx, &**session, &mut message) {
             Poll::Ready(step) => Some(step),
             Poll::Pending => None,
         };
-        StartedCall { driver, first, message, start_guard: None, expiry }
+        let (session, start_guard, log, collector) = (session.clone(), None, None, None);
+        SessionCall { session, driver, first, message, start_guard, expiry, log, collector }
     }
 
     pub(crate) fn codec(&self) -> &Codec {
         self.driver.codec()
     }
 
-    /// Spawns the session's subscription, which writes to the session's stream.
-    pub(crate) fn spawn_listen(self, session: &Arc<Session>) {
-        self.spawn_task(session, session.session_stream(), None, 0);
-    }
-
-    /// Opens a stream for the call's messages, attaches its reader, and runs the call as a task. It keeps `held`
-    /// bytes of its message.
-    pub(crate) fn spawn_with_stream(
-        self,
-        guard: &SessionGuard,
-        held: usize,
-    ) -> Option<StreamReader> {
-        let (collector, stream_reader) = ReplyCollector::open(guard, false);
-        collector.expect_reply(self.codec());
-        self.spawn(collector, held);
-        stream_reader
-    }
-
-    /// Runs the call as a task. It keeps `held` bytes of its message.
-    pub(crate) fn spawn(self, collector: Arc<ReplyCollector>, held: usize) {
-        let (session, log) = (collector.session.clone(), collector.log.clone());
-        self.spawn_task(&session, log, Some(collector), held);
-    }
-
-    fn spawn_task(
-        self,
-        session: &Arc<Session>,
+    /// Runs the call as a task that writes its messages to `log`. It keeps `held` bytes of its message.
+    pub(crate) fn spawn(
+        mut self,
         log: Arc<EventLog>,
         collector: Option<Arc<ReplyCollector>>,
         held: usize,
     ) {
+        let session = self.session.clone();
         // Without the endpoint the call is dropped.
         let Some(tasks) = session.common.tasks.upgrade() else { return };
-        let StartedCall { mut driver, first, message, start_guard, expiry } = self;
-        let id = (!driver.codec().is_silent()).then(|| driver.codec().id());
+        let id = (!self.codec().is_silent()).then(|| self.codec().id());
         let guard = id.is_some().then(|| SessionGuard::new(session.clone()));
-        let until = expiry.map(|AuthExpiry(until)| until);
-        driver.end_early(&session.common.shutdown, session.common.limits.grace, until);
-        let session = session.clone();
+        let until = self.expiry.map(|AuthExpiry(until)| until);
+        self.driver.end_early(&session.common.shutdown, session.common.limits.grace, until);
+        (self.log, self.collector) = (Some(log.clone()), collector);
         // Boxed: an async function keeps its argument beside the variable it becomes, so the task would hold
         // the call twice.
-        let mut call = Box::new(RunningCall {
-            session: session.clone(),
-            driver,
-            first,
-            start_guard,
-            log,
-            collector,
-            message,
-        });
+        let mut call = Box::new(self);
         session.calls().insert(id, guard.is_none(), held, |number| {
             call.driver.set_number(number);
             let slot = CallSlot { session: session.clone(), number, _guard: guard };
-            tasks.spawn(call.run(slot))
+            tasks.spawn(call.run(log, slot))
         });
     }
-}
 
-/// A call in flight.
-struct RunningCall {
-    session: Arc<Session>,
-    driver: CallDriver,
-    /// Result of the first poll, if there was one.
-    first: Option<CallStep>,
-    /// Dropped with the first event of a subscription.
-    start_guard: Option<ListenStartGuard>,
-    /// Stream for the messages before the reply.
-    log: Arc<EventLog>,
-    /// Collector for the reply; none for a subscription.
-    collector: Option<Arc<ReplyCollector>>,
-    /// Buffer of the last message, reused for the next one.
-    message: Vec<u8>,
-}
-
-impl RunningCall {
-    async fn run(mut self: Box<Self>, slot: CallSlot) {
+    async fn run(mut self: Box<Self>, log: Arc<EventLog>, slot: CallSlot) {
         loop {
             let step = self.next().await;
             self.start_guard = None;
             match step {
                 // Back-pressure: the call is not polled again before the stream has room.
-                CallStep::Message => self.log.send(&self.message).await,
-                CallStep::Change if self.log.has_unread(&self.message) => {}
-                CallStep::Change => self.log.send(&self.message).await,
+                CallStep::Message => log.send(&self.message).await,
+                CallStep::Change if log.has_unread(&self.message) => {}
+                CallStep::Change => log.send(&self.message).await,
                 CallStep::Nothing => {}
-                CallStep::ConnectionMayClose if self.session.polls => self.log.release_connection(),
+                CallStep::ConnectionMayClose if self.session.polls => log.release_connection(),
                 CallStep::ConnectionMayClose => {}
                 CallStep::Cancelled => return,
                 CallStep::Ended(outcome) => return self.end(slot, &outcome),
@@ -175,7 +131,7 @@ impl RunningCall {
         match self.first.take() {
             Some(first) => first,
             None => {
-                let RunningCall { driver, session, message, .. } = self;
+                let SessionCall { driver, session, message, .. } = self;
                 poll_fn(|cx| driver.poll_step(cx, &**session, message)).await
             }
         }
@@ -203,16 +159,18 @@ impl RunningCall {
         }
     }
 
+    /// Cancels the open requests to the client of a call that is a task.
     fn withdraw_all(&mut self) {
+        let Some(log) = &self.log else { return };
         let mut message = Vec::new();
         while self.driver.withdraw_next(&*self.session, &mut message) {
-            self.log.push(std::mem::take(&mut message));
+            log.push(std::mem::take(&mut message));
         }
     }
 }
 
-/// A dropped call cancels its open requests to the client.
-impl Drop for RunningCall {
+/// A task that is dropped cancels its open requests to the client.
+impl Drop for SessionCall {
     fn drop(&mut self) {
         self.withdraw_all();
     }

@@ -10,7 +10,7 @@ use std::{
 
 use foldhash::fast::RandomState;
 use tokio::time::{Instant, timeout};
-use wharf_model::{Caller, Lock, Principal, RequestExtensions};
+use wharf_model::{Caller, Lock, RequestExtensions};
 use wharf_wire::Connection;
 
 use crate::server::http::session::{
@@ -130,15 +130,6 @@ impl Session {
             established: AtomicBool::new(false),
             common,
         })
-    }
-
-    /// Returns true if the principal of this request opened the session.
-    pub(crate) fn belongs_to(&self, scope: &RequestExtensions) -> bool {
-        let opener = match &self.caller {
-            Caller::Principal(id) => Some(&**id),
-            Caller::Address(_) | Caller::Local => None,
-        };
-        opener == principal(scope)
     }
 
     /// Returns the session's size in units of the table.
@@ -311,9 +302,4 @@ impl Drop for ListenStartGuard {
     fn drop(&mut self) {
         self.0.stop();
     }
-}
-
-/// Returns the authenticated principal of a request.
-pub(crate) fn principal(scope: &RequestExtensions) -> Option<&str> {
-    scope.get::<Principal>().map(Principal::id)
 }

@@ -7,14 +7,14 @@ use wharf_model::{Caller, Error, Outcome, RequestExtensions};
 use wharf_wire::{Connection, HeaderField};
 
 use crate::server::http::session::{
-    call::{ReplyCollector, StartedCall},
+    call::{ReplyCollector, SessionCall},
     cluster::event_writer::EventWriter,
     event_log::ReplyStatus,
     idle_time::SessionGuard,
     initialize::{StoredSession, open},
     kinds::{SessionKind, Sessions},
     live_session::{Session, SessionContext},
-    post::{self, PostContext},
+    post::PostContext,
     refusals::{
         find_error_response, listen_refused, not_found, required_session_id, too_many_sessions,
         unknown_event,
@@ -70,10 +70,10 @@ impl LocalSessions {
             let event = parsed.last_event.one().and_then(stream_reader::parse);
             let resumed =
                 event.and_then(|(stream, event)| StreamReader::resume(guard, stream, event));
-            return Ok(resumed.map_or_else(unknown_event, post::events));
+            return Ok(resumed.map_or_else(unknown_event, StreamReader::into_events));
         }
         Ok(match (StreamReader::attach(guard, own), listening) {
-            (Some(stream_reader), Ok(())) => post::stream(stream_reader),
+            (Some(stream_reader), Ok(())) => stream_reader.into_events_from_start(),
             (Some(_), Err(error)) => listen_refused(&error),
             (None, _) => response::refuse(
                 409,
@@ -176,18 +176,18 @@ impl SessionKind for LocalSession {
             return Ok(());
         };
         let since = request.since;
-        let mut started = StartedCall::new(session, request, codec, scope.clone(), false);
-        match (started.first.take(), since) {
+        let mut call = SessionCall::start(session, request, codec, scope.clone(), false);
+        match (call.first.take(), since) {
             (Some(CallStep::Ended(Outcome::Failed(error))), Some(since))
                 if error.kind.is_retryable() =>
             {
                 connection.postpone_listen(since);
                 return Err(error);
             }
-            (None, _) => started.start_guard = Some(session.mark_listen_starting()),
-            (first, _) => started.first = first,
+            (None, _) => call.start_guard = Some(session.mark_listen_starting()),
+            (first, _) => call.first = first,
         }
-        started.spawn_listen(session);
+        call.spawn(session.session_stream(), None, 0);
         Ok(())
     }
 
@@ -195,7 +195,7 @@ impl SessionKind for LocalSession {
         let (collector, stream_reader) = ReplyCollector::open(guard, false);
         collector.add(reply, ReplyStatus { status: 200, refused: None });
         collector.release();
-        stream_reader.map_or_else(not_found, post::stream)
+        stream_reader.map_or_else(not_found, StreamReader::into_events_from_start)
     }
 
     fn save(&self, _: &Arc<Session>) {}

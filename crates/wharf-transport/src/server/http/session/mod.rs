@@ -9,7 +9,7 @@
 //! ```text
 //!   Session::open_stream (POST), Session::session_stream (GET)
 //!         |
-//!         v        RunningCall: EventLog::send, push
+//!         v        SessionCall: EventLog::send, push
 //!       OPEN  <------------------------------------------+
 //!         |  |                                           | append, wake the reader
 //!         |  +-------------------------------------------+
@@ -24,23 +24,23 @@
 //!
 //!   Reader of a stream, in OPEN and ENDED, at most one:
 //!
-//!      none --EventLog::attach (first response), resume (Last-Event-ID)--> attached
-//!      attached --detach (client gone), resume by another, write timeout, release_connection--> none
+//!      none --StreamReader::attach (first response), resume (Last-Event-ID)--> attached
+//!      attached --Drop (client gone), resume by another, write timeout, release_connection--> none
 //!
 //!   In a cluster also, once a response has begun as a stream:
 //!
-//!      in memory --EventLog::persist (EventWriter::open, then the task EventWriter::run)--> persisted
+//!      in memory --StreamReader::into_response (EventWriter::start)--> persisted
 //!         a persisted event is visible to readers only after EventWriter has stored it (EventLog::mark_stored)
 //!      persisted, read here --resumed in another process: EventLog::detach_for_store--> persisted, read from the store
 //! ```
 //!
 //! | Type | Part in a stream |
 //! | --- | --- |
-//! | `RunningCall` (`call`) | runs a call as a task and appends the messages of its `CallDriver` |
+//! | `SessionCall` (`call`) | polls a call once, then runs it as a task that appends the messages of its `CallDriver` |
 //! | `ReplyCollector` (`call`) | collects the replies of one POST; `release` of the last share ends the stream |
 //! | `EventLog` (`event_log`) | the stream in memory: events, state, position of the reader (`LogReader`) |
 //! | `ReplayBudget` (`replay_budget`) | limits the memory of all logs; discards ended streams of the largest holder |
-//! | `StreamReader` (`stream_reader`) | HTTP response that reads an `EventLog` |
+//! | `StreamReader` (`stream_reader`, `event_log::read`) | HTTP response that reads an `EventLog` |
 //! | `EventWriter` (`cluster::event_writer`) | copies events from the log to the store; `PersistState` is its progress |
 //! | `EventRecord` (`cluster::event_record`) | one event in the store |
 //! | `StoredStreamReader` (`cluster::stored_stream_reader`) | HTTP response that reads a stream from the store |
@@ -65,6 +65,7 @@ pub(crate) mod initialize;
 pub(crate) mod kinds;
 pub(crate) mod live_session;
 pub(crate) mod local;
+pub(crate) mod owner;
 pub(crate) mod post;
 pub(crate) mod refusals;
 pub(crate) mod replay_budget;

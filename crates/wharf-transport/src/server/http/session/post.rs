@@ -1,33 +1,25 @@
 //! Handles messages posted to a session.
 
-use std::{
-    future::{poll_fn, ready},
-    sync::Arc,
-};
+use std::{future::ready, sync::Arc};
 
 use wharf_model::{Error, Outcome, RefusalReason, Request, RequestExtensions};
 use wharf_wire::{Codec, Received};
 
 use crate::server::http::session::{
-    call::{ReplyCollector, StartedCall},
-    event_log::{FirstEvent, ReplyStatus},
+    call::{ReplyCollector, SessionCall},
+    event_log::ReplyStatus,
     idle_time::SessionGuard,
-    live_session::Session,
     refusals::{listen_refused, not_found},
-    stream_reader::StreamReader,
 };
 use crate::server::{
+    admission,
     call_driver::{CallStep, spawn_notification},
     context::PendingNotification,
     http::{
-        HttpBody,
-        cluster::{STORE_UNAVAILABLE, StoreUnavailable},
         response,
         response::{EventualResponse, HttpResponse},
-        response_body::EventSource,
         response_form::ResponseForm,
     },
-    jsonl::in_flight::{duplicate_id, overloaded},
     observed::ObservedPeer,
 };
 
@@ -63,6 +55,13 @@ impl PostContext {
         }
     }
 
+    /// Checks that the request id is free and that the limits allow another call.
+    fn admit(&self, codec: &Codec) -> Result<(), Error> {
+        let common = &self.guard.common;
+        let (limits, most) = (&common.context.limits, common.limits.session_calls);
+        admission::admit(self.guard.calls_if_any(), codec, limits, most)
+    }
+
     /// Starts the session's subscription if it is due.
     fn start_listen(&self, has_session_stream: bool) -> Result<(), Box<Error>> {
         let session = self.guard.session();
@@ -70,7 +69,7 @@ impl PostContext {
     }
 
     fn call(mut self, request: Request, codec: Codec) -> EventualResponse<'static> {
-        if let Err(error) = check_admission(&self.guard, &codec) {
+        if let Err(error) = self.admit(&codec) {
             let reason = RefusalReason::of_kind(error.kind);
             return EventualResponse::Now(response::refused(reason, refuse(&codec, error)));
         }
@@ -81,10 +80,10 @@ impl PostContext {
         }
         let scope = std::mem::take(&mut self.scope);
         let quiet = self.form.is_reply_only();
-        let started = StartedCall::new(&self.guard, request, codec, scope, quiet);
-        if let Some(CallStep::Ended(outcome)) = &started.first {
+        let call = SessionCall::start(self.guard.session(), request, codec, scope, quiet);
+        if let Some(CallStep::Ended(outcome)) = &call.first {
             let mut reply = Vec::new();
-            let status = started.codec().encode(outcome, &mut reply);
+            let status = call.codec().encode(outcome, &mut reply);
             if matches!(outcome, Outcome::Task(_)) {
                 self.guard.kind.save(self.guard.session());
             }
@@ -93,8 +92,13 @@ impl PostContext {
                 false => self.guard.kind.one_event(&self.guard, reply),
             });
         }
-        let stream_reader = started.spawn_with_stream(&self.guard, self.length);
-        EventualResponse::later(follow(self.guard, self.form, stream_reader, false))
+        let (collector, stream_reader) = ReplyCollector::open(&self.guard, false);
+        collector.expect_reply(call.codec());
+        call.spawn(collector.log.clone(), Some(collector), self.length);
+        match stream_reader {
+            Some(reader) => EventualResponse::later(reader.into_response(self.form, false)),
+            None => EventualResponse::Now(not_found()),
+        }
     }
 
     fn batch(self, members: Vec<Received>) -> EventualResponse<'static> {
@@ -109,9 +113,9 @@ impl PostContext {
         }
         collector.hold(self.length);
         collector.release();
-        let listen_started = self.guard.listen_starting();
-        let following = follow(self.guard, self.form, stream_reader, true);
-        EventualResponse::later(after(listen_started, following))
+        let Some(reader) = stream_reader else { return EventualResponse::Now(not_found()) };
+        let response = reader.into_response(self.form, true);
+        EventualResponse::later(after(self.guard.listen_starting(), response))
     }
 
     /// Handles one member of a batch. True if it has a reply.
@@ -119,23 +123,23 @@ impl PostContext {
         let reply = |text: Vec<u8>| collector.add(text, ReplyStatus { status: 200, refused: None });
         match member {
             Received::Call(request, codec) if !codec.is_silent() => {
-                let full = if collector.is_full() { Err(overloaded()) } else { Ok(()) };
-                if let Err(error) = full.and_then(|()| check_admission(&self.guard, &codec)) {
+                let admitted = admission::check_room(!collector.is_full());
+                if let Err(error) = admitted.and_then(|()| self.admit(&codec)) {
                     let mut refusal = Vec::new();
                     codec.refuse(&error, &mut refusal);
                     reply(refusal);
                     return true;
                 }
                 let (scope, quiet) = (self.scope.clone(), self.form.is_reply_only());
-                let started = StartedCall::new(&self.guard, request, codec, scope, quiet);
-                collector.expect_reply(started.codec());
-                if let Some(CallStep::Ended(outcome)) = &started.first {
+                let call = SessionCall::start(self.guard.session(), request, codec, scope, quiet);
+                collector.expect_reply(call.codec());
+                if let Some(CallStep::Ended(outcome)) = &call.first {
                     let mut text = Vec::new();
-                    started.codec().encode(outcome, &mut text);
+                    call.codec().encode(outcome, &mut text);
                     reply(text);
                 } else {
                     // The collector counts the whole batch, because any of its calls keeps the message.
-                    started.spawn(collector.clone(), 0);
+                    call.spawn(collector.log.clone(), Some(collector.clone()), 0);
                 }
             }
             Received::Reply(text, ..) => {
@@ -182,8 +186,8 @@ impl PostContext {
                     }
                     None => {
                         let scope = self.scope.clone();
-                        let started = StartedCall::new(session, request, codec, scope, false);
-                        started.spawn_listen(session);
+                        let call = SessionCall::start(session, request, codec, scope, false);
+                        call.spawn(session.session_stream(), None, 0);
                     }
                 }
             }
@@ -210,37 +214,6 @@ impl PostContext {
     }
 }
 
-/// Returns the response of a call or batch: JSON if the reply is the only message, else a stream of events.
-async fn follow(
-    guard: SessionGuard,
-    form: ResponseForm,
-    stream_reader: Option<StreamReader>,
-    batch: bool,
-) -> HttpResponse {
-    let Some(stream_reader) = stream_reader else { return not_found() };
-    match first(&stream_reader, form).await {
-        FirstEvent::Message => stored_stream(stream_reader, batch).await,
-        FirstEvent::Nothing if guard.is_ended() => not_found(),
-        FirstEvent::Nothing if form.is_reply_only() => response::status(202),
-        FirstEvent::Nothing => response::events(HttpBody::empty()),
-        FirstEvent::Reply(ReplyStatus { status, .. }) if !form.is_json_for(status) => {
-            stored_stream(stream_reader, batch).await
-        }
-        FirstEvent::Reply(reply_status) => {
-            let reply = stream_reader.into_reply();
-            // The session ended just now and discarded the reply.
-            if reply.is_empty() {
-                return not_found();
-            }
-            let mut reply = response::json(reply_status.status, reply);
-            if let Some(error) = reply_status.refused {
-                response::explain(&mut reply, &error);
-            }
-            reply
-        }
-    }
-}
-
 /// Awaits the start of the session's subscription, then the reply.
 async fn after(
     listen_started: Option<impl Future<Output = ()>>,
@@ -250,46 +223,6 @@ async fn after(
         listen_started.await;
     }
     reply.await
-}
-
-/// Waits for the first event of a stream. After the keep-alive interval it reports a message, so that the
-/// response begins before the client gives up.
-async fn first(stream_reader: &StreamReader, form: ResponseForm) -> FirstEvent {
-    let first = poll_fn(|cx| stream_reader.poll_first(cx));
-    form.first_message(stream_reader.keep_alive(), first).await.unwrap_or(FirstEvent::Message)
-}
-
-/// Returns a response that reads a stream from its start, after the stream was opened in the store.
-async fn stored_stream(stream_reader: StreamReader, batch: bool) -> HttpResponse {
-    match stream_reader.persist(batch).await {
-        Ok(()) => stream(stream_reader),
-        Err(StoreUnavailable) => response::busy(RefusalReason::StoreUnavailable, STORE_UNAVAILABLE),
-    }
-}
-
-/// Returns a response that reads a stream from its start.
-pub(crate) fn stream(mut stream_reader: StreamReader) -> HttpResponse {
-    stream_reader.prime();
-    events(stream_reader)
-}
-
-/// Returns a response that reads a stream.
-pub(crate) fn events(stream_reader: StreamReader) -> HttpResponse {
-    let every = stream_reader.keep_alive();
-    response::events(HttpBody::events(EventSource::Session(stream_reader), every))
-}
-
-/// Checks that the request id is free and that the limits allow another call.
-fn check_admission(session: &Session, codec: &Codec) -> Result<(), Error> {
-    let Some(in_flight) = session.calls_if_any().filter(|it| !it.is_empty()) else {
-        return Ok(());
-    };
-    if in_flight.has_id_of(codec) {
-        return Err(duplicate_id());
-    }
-    let common = &session.common;
-    let free = in_flight.calls() < common.limits.session_calls;
-    if free && in_flight.has_memory(&common.context.limits) { Ok(()) } else { Err(overloaded()) }
 }
 
 pub(crate) fn refuse(codec: &Codec, error: Error) -> HttpResponse {

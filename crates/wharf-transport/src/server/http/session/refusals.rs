@@ -5,11 +5,11 @@ use wharf_model::{Error, RefusalReason};
 use wharf_wire::HeaderField;
 
 use crate::server::{
+    admission::overloaded,
     http::{
         request_headers::RequestHeaders, response, response::HttpResponse,
         session::table::FindError,
     },
-    jsonl::in_flight::overloaded,
 };
 
 /// Message for a client that cannot get another session.

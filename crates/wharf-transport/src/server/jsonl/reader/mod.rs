@@ -21,11 +21,11 @@ use wharf_model::{Caller, Error, Method, RefusalReason, Request, RequestExtensio
 use wharf_wire::{Codec, Connection, Line, Lines, Received};
 
 use crate::server::{
+    admission::{admit_or_wait, may_start},
     call_driver::{CallDriver, spawn_notification},
     jsonl::{
         batch::BatchReplies,
         call::{ConnectionState, LineCall},
-        in_flight::{duplicate_id, overloaded},
         reader::partial_line::PartialLine,
         writer::{SharedWriter, write_queued},
     },
@@ -185,7 +185,7 @@ impl<W: AsyncWrite + Unpin> LineReader<W> {
                 self.length = length;
                 match received {
                     // Most calls end in place and need no future.
-                    Received::Call(request, codec) if has_capacity(&self.shared, &codec) => {
+                    Received::Call(request, codec) if self.may_start(&codec) => {
                         let before = self.out.len();
                         if let Some(call) = self.start(request, codec, None) {
                             self.spawn(call, before, length).await;
@@ -331,7 +331,9 @@ impl<W: AsyncWrite + Unpin> LineReader<W> {
     }
 
     async fn call(&mut self, request: Request, codec: Codec, batch: Option<&Arc<BatchReplies>>) {
-        if let Err(error) = admit(&self.shared, &codec, batch).await {
+        let (in_flight, limits) = (&self.shared.in_flight, &self.shared.context.limits);
+        let is_batch_full = batch.is_some_and(|batch| batch.is_full());
+        if let Err(error) = admit_or_wait(in_flight, &codec, limits, is_batch_full).await {
             let reason = RefusalReason::of_kind(error.kind);
             self.shared.observed.peer.refused(reason, &error.message);
             let mut refusal = Vec::new();
@@ -344,6 +346,10 @@ impl<W: AsyncWrite + Unpin> LineReader<W> {
             let held = if batch.is_none() { self.length } else { 0 };
             self.spawn(call, before, held).await;
         }
+    }
+
+    fn may_start(&self, codec: &Codec) -> bool {
+        may_start(&self.shared.in_flight, codec, &self.shared.context.limits)
     }
 
     /// Polls a call in place; returns it if it is pending.
@@ -391,35 +397,4 @@ impl<W: AsyncWrite + Unpin> LineReader<W> {
 fn took_long(began: &mut Instant) -> bool {
     let now = Instant::now();
     now - mem::replace(began, now) > SLOW_CALL
-}
-
-/// True if a call that is not a subscription may start at once.
-fn has_capacity(shared: &ConnectionState, codec: &Codec) -> bool {
-    let in_flight = &shared.in_flight;
-    !codec.is_listen() && !in_flight.has_id_of(codec) && in_flight.has_slot(&shared.context.limits)
-}
-
-/// Waits for a free slot if necessary; fails if the call must be rejected.
-async fn admit(
-    shared: &ConnectionState,
-    codec: &Codec,
-    batch: Option<&Arc<BatchReplies>>,
-) -> Result<(), Error> {
-    let (in_flight, limits) = (&shared.in_flight, &shared.context.limits);
-    if codec.is_silent() {
-        return Ok(());
-    }
-    if in_flight.has_id_of(codec) {
-        return Err(duplicate_id());
-    }
-    let free = if batch.is_some_and(|batch| batch.is_full()) {
-        false
-    } else if codec.is_listen() {
-        in_flight.listens() < limits.listens && in_flight.has_memory(limits)
-    } else {
-        // The client may be about to cancel a blocking call, so reading continues after a while.
-        in_flight.has_slot(limits)
-            || timeout(limits.patience, in_flight.wait_for_slot(limits)).await.unwrap_or(false)
-    };
-    if free { Ok(()) } else { Err(overloaded()) }
 }

@@ -6,10 +6,8 @@ use tokio::io::AsyncWrite;
 use wharf_model::{BudgetFull, Error, ErrorKind, RefusalReason};
 
 use crate::server::{
-    jsonl::{
-        in_flight::overloaded,
-        reader::{LineReader, MIN_BUFFER_ROOM_BYTES},
-    },
+    admission::overloaded,
+    jsonl::reader::{LineReader, MIN_BUFFER_ROOM_BYTES},
     limits::{message_memory::PartialCharge, read_timeout::time_for},
 };
 

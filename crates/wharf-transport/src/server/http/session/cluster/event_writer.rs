@@ -64,21 +64,35 @@ impl EventWriter {
         self.calls.lock().push(id);
     }
 
-    /// Opens the stream in the store.
-    pub(crate) async fn open(&self, batch: bool) -> Result<(), StoreUnavailable> {
+    /// Opens the stream in the store, then starts the task that stores the events of the log: from then on, readers
+    /// see only stored events. If this fails, the calls of the stream are cancelled.
+    pub(crate) async fn start(
+        &self,
+        log: &Arc<EventLog>,
+        batch: bool,
+    ) -> Result<(), StoreUnavailable> {
         self.reply_ids.get_or_init(|| {
             let calls = self.calls.lock();
             let ids: Vec<_> = calls.iter().map(CallId::as_json).collect();
             if batch { format!("[{}]", ids.join(",")) } else { ids.concat() }
         });
-        let newest = self.append(EventKind::Open, 0, b"").await?;
-        *self.newest.lock() = newest;
+        match self.append(EventKind::Open, 0, b"").await {
+            Ok(newest) => *self.newest.lock() = newest,
+            Err(unavailable) => {
+                self.cancel_calls();
+                return Err(unavailable);
+            }
+        }
+        log.begin_storing();
+        self.run(log.clone());
         Ok(())
     }
 
     /// Cancels the calls of a stream that cannot be stored.
-    pub(crate) fn cancel_calls(&self, session: &Session) {
-        self.calls.lock().iter().for_each(|id| session.calls().cancel(id));
+    fn cancel_calls(&self) {
+        if let Some(session) = self.session.upgrade() {
+            self.calls.lock().iter().for_each(|id| session.calls().cancel(id));
+        }
     }
 
     /// Deletes the stored events, if there are any. If this fails, they expire by their TTL.
@@ -98,9 +112,7 @@ impl EventWriter {
             while let Some(next) = log.next_unstored() {
                 if writer.store(&log, &next).await.is_err() {
                     log.close();
-                    if let Some(session) = writer.session.upgrade() {
-                        writer.cancel_calls(&session);
-                    }
+                    writer.cancel_calls();
                     return;
                 }
                 if log.mark_stored(&next) {

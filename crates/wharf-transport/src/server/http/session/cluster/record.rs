@@ -170,7 +170,8 @@ impl SessionRecord {
     }
 
     /// Handles a posted message up to its decoded form: prepares the session, decodes the message, and forwards the
-    /// parts that concern other processes.
+    /// parts that concern other processes. The changes that a message makes to the session are stored before they
+    /// take effect.
     pub(crate) async fn receive(
         &self,
         session: &Session,
@@ -179,35 +180,23 @@ impl SessionRecord {
         heads: &McpHeaders<'_>,
     ) -> Result<Received, SessionStoreError> {
         self.prepare(session, scope).await?;
-        let mut received = self.decode(session, message, heads).await?;
-        self.forward(session, &mut received).await?;
-        Ok(received)
-    }
-
-    /// Decodes a message. The changes it makes to the session are stored before they take effect.
-    async fn decode(
-        &self,
-        session: &Session,
-        message: Bytes,
-        heads: &McpHeaders<'_>,
-    ) -> Result<Received, SessionStoreError> {
-        let (received, edited) = {
+        let (mut received, edited) = {
             let mut connection = session.connection();
             let before = connection.edits();
             let received = connection.receive_http(message.clone(), heads);
             (received, connection.edits() != before)
         };
-        if !edited {
-            return Ok(received);
+        if edited {
+            // Decoded again on top of the stored state, because other processes may have changed the session too.
+            let service = &*session.common.context.service;
+            let updated = self.update(session, |connection| {
+                received = connection.receive_http(message.clone(), heads);
+                defer_listen(connection, &mut received, service);
+            });
+            updated.await?;
         }
-        // Decoded again on top of the stored state, because other processes may have changed the session too.
-        let service = &*session.common.context.service;
-        let mut received = Received::Ignore;
-        let updated = self.update(session, |connection| {
-            received = connection.receive_http(message.clone(), heads);
-            defer_listen(connection, &mut received, service);
-        });
-        updated.await.map(|()| received)
+        self.forward(session, &mut received).await?;
+        Ok(received)
     }
 
     /// Edits the session and stores it with compare-and-swap, with retries.

@@ -20,8 +20,8 @@ use crate::server::http::session::{
     idle_time::SessionGuard,
     initialize::{StoredSession, open},
     kinds::Sessions,
-    live_session::{self, SESSION_STREAM, Session, SessionContext},
-    post,
+    live_session::{SESSION_STREAM, Session, SessionContext},
+    owner,
     post::PostContext,
     refusals::{
         find_error_response, not_found, required_session_id, too_many_sessions, unknown_event,
@@ -31,6 +31,7 @@ use crate::server::http::session::{
     table::{FindError, SessionManager, TableEntry},
 };
 use crate::server::{
+    admission::overloaded,
     http::{
         HttpBody,
         cluster::{BusReceiver, Cluster, STORE_UNAVAILABLE, StoreUnavailable, digest, hex},
@@ -42,17 +43,10 @@ use crate::server::{
         response_form::ResponseForm,
         session::id::random_id,
     },
-    jsonl::in_flight::overloaded,
 };
 
 /// Time that the store keeps a new session before its first use.
 const UNUSED_SESSION_TTL: Duration = Duration::from_secs(120);
-/// Number of owners that unauthenticated callers are counted as, by their addresses. Each may have this fraction of
-/// `HttpLimits::anonymous_sessions`.
-const ADDRESS_GROUPS: u16 = 16;
-/// First character of an owner that is a group of addresses. No digest of a principal contains it.
-const GROUP_MARK: char = '~';
-
 type SessionResult<T> = Result<T, Box<HttpResponse>>;
 
 /// Sessions of an endpoint that several processes serve.
@@ -123,10 +117,7 @@ impl Sessions for SharedSessions {
             return EventualResponse::later(open(self, &self.table.common, parsed, message, scope));
         }
         EventualResponse::later(async move {
-            match self.receive(parsed, message, scope).await {
-                Ok(response) => response.ready().await,
-                Err(refusal) => *refusal,
-            }
+            self.handle(parsed, message, scope).await.unwrap_or_else(|refusal| *refusal)
         })
     }
 
@@ -179,15 +170,11 @@ impl SharedSessions {
         let ttl = limits.session_idle.min(UNUSED_SESSION_TTL) + EXPIRY_SLACK;
         let expires = now + ttl.as_millis() as u64;
         let record = Record::new(hex(&id))
-            .owner(owner(&opener))
+            .owner(owner::stored(&opener))
             .created(now)
             .expires(expires)
             .body(connection.save().ok_or_else(overloaded)?);
-        let most = match &opener {
-            Caller::Principal(_) => limits.sessions,
-            Caller::Address(_) => (limits.anonymous_sessions / usize::from(ADDRESS_GROUPS)).max(1),
-            Caller::Local => limits.anonymous_sessions,
-        };
+        let most = owner::max_sessions(&opener, limits);
         let inserted = cluster.store_call(sessions.insert(record.clone(), most)).await;
         if !inserted.map_err(StoreUnavailable::error)? {
             return Err(too_many_sessions());
@@ -220,33 +207,22 @@ impl SharedSessions {
             return Err(Box::new(not_found()));
         }
         let id = digest(name);
-        let shared = match self.find_local(&id, scope) {
-            Some(found) => found,
-            None => self.load(id, scope).await,
+        let shared = match self.table.find_local(&id) {
+            Some((_, guard, _)) if !guard.belongs_to(scope) => return Err(Box::new(not_found())),
+            Some((SharedSession { record, .. }, guard, idle)) => {
+                if idle {
+                    record.mark_stale();
+                }
+                SharedGuard { guard, record }
+            }
+            None => self.load(id, scope).await.map_err(error_response)?,
         };
-        let shared = shared.map_err(error_response)?;
         if !shared.guard.is_established() {
             // Also if it was evicted here just now: the store has it still.
             let full = |_| find_error_response(FindError::TableFull);
             self.table.establish(&id, &shared.guard).map_err(full)?;
         }
         Ok(shared)
-    }
-
-    /// Finds a session in this process. None if it has to be loaded.
-    fn find_local(
-        &self,
-        id: &[u8; 32],
-        scope: &RequestExtensions,
-    ) -> Option<Result<SharedGuard, SessionStoreError>> {
-        let (SharedSession { record, .. }, guard, idle) = self.table.find_local(id)?;
-        if !guard.belongs_to(scope) {
-            return Some(Err(SessionStoreError::Gone));
-        }
-        if idle {
-            record.mark_stale();
-        }
-        Some(Ok(SharedGuard { guard, record }))
     }
 
     /// Loads a session from the store.
@@ -258,8 +234,7 @@ impl SharedSessions {
         self.join_cluster();
         let cluster = &self.cluster;
         let record = cluster.store_call(cluster.stores.sessions.load(&hex(&id))).await?;
-        let caller = live_session::principal(scope);
-        let is_theirs = |record: &Record| is_owner(caller, &record.owner);
+        let is_theirs = |record: &Record| owner::owns_stored(scope, &record.owner);
         let record = record.filter(is_theirs).ok_or(SessionStoreError::Gone)?;
         let session = self.restore(record, Caller::of(scope)).ok_or(SessionStoreError::Gone)?;
         // This request ends its handshake, if another process has not.
@@ -283,17 +258,17 @@ impl SharedSessions {
     }
 
     /// Handles a message posted to a session.
-    async fn receive(
+    async fn handle(
         &self,
         parsed: &RequestHeaders<'_>,
         message: Bytes,
         scope: RequestExtensions,
-    ) -> SessionResult<EventualResponse<'static>> {
+    ) -> SessionResult<HttpResponse> {
         let SharedGuard { guard, record } = self.find(parsed, &scope).await?;
         let (form, length) = (ResponseForm::in_session(parsed.accept), message.len());
         let received = record.receive(&guard, &scope, message, &parsed.message).await;
         let received = received.map_err(|error| self.refuse(&record, error))?;
-        Ok(PostContext { guard, scope, form, length }.handle(received))
+        Ok(PostContext { guard, scope, form, length }.handle(received).ready().await)
     }
 
     /// Opens the session's stream, or resumes one of its streams, from memory or from the store.
@@ -324,7 +299,7 @@ impl SharedSessions {
         {
             let reader = record.register_reader(stream, true).await;
             let reader = reader.map_err(|unavailable| error_response(unavailable.into()))?;
-            return Ok(post::events(stream_reader.with_registration(reader)));
+            return Ok(stream_reader.with_registration(reader).into_events());
         }
         let stored = StoredStreamReader::open(shared, stream, after, scope).await;
         match stored.map_err(|unavailable| error_response(unavailable.into()))? {
@@ -380,24 +355,4 @@ fn error_response(error: SessionStoreError) -> Box<HttpResponse> {
             response::busy(RefusalReason::TooManyCalls, problem)
         }
     })
-}
-
-/// Owner that the store counts a session under. It does not reveal the principal or the address.
-fn owner(opener: &Caller) -> String {
-    match opener {
-        Caller::Principal(id) => hex(&digest(id.as_bytes())),
-        _ => match opener.address_group(ADDRESS_GROUPS) {
-            Some(group) => format!("{GROUP_MARK}{group:x}"),
-            None => String::new(),
-        },
-    }
-}
-
-/// True if a caller with this principal may use the sessions of `owner`. The address of an
-/// unauthenticated caller counts for limits only, because it may change.
-fn is_owner(principal: Option<&str>, owner: &str) -> bool {
-    match principal {
-        Some(id) => hex(&digest(id.as_bytes())) == owner,
-        None => owner.is_empty() || owner.starts_with(GROUP_MARK),
-    }
 }

@@ -2,13 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::server::http::{
-    cluster::StoreUnavailable,
-    session::{
-        cluster::event_writer::EventWriter,
-        event_log::{EVENT_OVERHEAD_BYTES, EventLog, LogState, wake},
-        live_session::Session,
-    },
+use crate::server::http::session::{
+    cluster::event_writer::EventWriter,
+    event_log::{EVENT_OVERHEAD_BYTES, EventLog, LogState, wake},
 };
 
 /// Progress of a stream in the store.
@@ -40,25 +36,9 @@ impl EventLog {
         self.writer.as_deref()
     }
 
-    /// Opens the stream in the store, then starts the task that stores its events: from then on, readers see only
-    /// stored events. Nothing may be sent before this succeeds. On failure the calls of the stream are cancelled.
-    pub(crate) async fn persist(
-        self: &Arc<Self>,
-        session: &Session,
-        batch: bool,
-    ) -> Result<(), StoreUnavailable> {
-        let Some(writer) = self.writer() else { return Ok(()) };
-        if let Err(unavailable) = writer.open(batch).await {
-            writer.cancel_calls(session);
-            return Err(unavailable);
-        }
-        self.set_unstored();
-        writer.run(self.clone());
-        Ok(())
-    }
-
-    /// Marks the events of the stream as not stored yet.
-    fn set_unstored(&self) {
+    /// Marks the events as not stored yet: from now on, readers see only stored events. The task that stores them
+    /// is the caller's to start.
+    pub(crate) fn begin_storing(&self) {
         let mut state = self.lock();
         let (unstored_bytes, active) = (state.bytes, true);
         let newest = state.newest;
@@ -187,8 +167,8 @@ mod tests {
         let common = SessionContext::new(context, HttpLimits::default(), &tasks, Shutdown::new());
         let log = EventLog::new(1, common.clone(), &Caller::Local, None, Weak::new());
         log.push(b"one".to_vec());
-        log.set_unstored();
-        log.attach().unwrap();
+        log.begin_storing();
+        log.lock().attach_reader(0);
         log.end(None);
         while let Some(event) = log.next_unstored() {
             log.mark_stored(&event);

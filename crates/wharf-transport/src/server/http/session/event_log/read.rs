@@ -1,4 +1,4 @@
-//! Reader of an event log: the position up to which a response has read the stream.
+//! Functions of [`StreamReader`] that read its event log, and the position up to which it has read.
 
 use std::{
     mem,
@@ -8,7 +8,11 @@ use std::{
 
 use crate::server::http::{
     response_body::MAX_CHUNK_BYTES,
-    session::event_log::{EVENT_OVERHEAD_BYTES, EventLog, LogReader, LogState, ReplyStatus, wake},
+    session::{
+        event_log::{EVENT_OVERHEAD_BYTES, EventLog, LogReader, LogState, ReplyStatus, wake},
+        idle_time::SessionGuard,
+        stream_reader::StreamReader,
+    },
 };
 
 /// First event of a stream.
@@ -30,19 +34,21 @@ pub(crate) enum ReadResult {
     End,
 }
 
-/// Methods of the reader. A ticket identifies it, and becomes invalid when another reader attaches.
-impl EventLog {
-    /// Attaches a reader where the last one stopped. None if one is attached.
-    pub(crate) fn attach(&self) -> Option<u64> {
-        let mut state = self.lock();
+impl StreamReader {
+    /// Attaches to a stream where the last reader stopped. None if another reader is attached.
+    pub(crate) fn attach(guard: SessionGuard, log: Arc<EventLog>) -> Option<Self> {
+        let mut state = log.lock();
         let sent = state.sent;
-        state.reader.is_none().then(|| state.attach_reader(sent))
+        let ticket = state.reader.is_none().then(|| state.attach_reader(sent))?;
+        drop(state);
+        Some(StreamReader::new(guard, log, ticket))
     }
 
-    /// Attaches a reader after this event, and detaches the current one. None if the event never existed or the
-    /// stream was discarded.
-    pub(crate) fn resume(&self, after: u64) -> Option<u64> {
-        let mut state = self.lock();
+    /// Resumes the stream `number` after event `after`, and detaches the current reader. None if the event never
+    /// existed or the stream was discarded.
+    pub(crate) fn resume(guard: SessionGuard, number: u64, after: u64) -> Option<Self> {
+        let log = guard.stream(number)?;
+        let mut state = log.lock();
         if after > state.visible() || state.discarded {
             return None;
         }
@@ -56,20 +62,22 @@ impl EventLog {
         let reader = state.set_reader(None);
         let ticket = state.attach_reader(after);
         drop(state);
-        self.notify_detached(reader);
-        Some(ticket)
+        log.notify_detached(reader);
+        Some(StreamReader::new(guard, log, ticket))
     }
 
     /// Returns the number of the last event that this reader read.
-    pub(crate) fn position(&self, ticket: u64) -> u64 {
-        self.lock().reader(ticket).map_or(0, |reader| reader.at)
+    pub(crate) fn position(&self) -> u64 {
+        self.log.lock().reader(self.ticket).map_or(0, |reader| reader.at)
     }
 
     /// Polls for the first event of the stream.
-    pub(crate) fn poll_first(&self, ticket: u64, cx: &mut Context<'_>) -> Poll<FirstEvent> {
-        let mut state = self.lock();
+    pub(crate) fn poll_first(&self, cx: &mut Context<'_>) -> Poll<FirstEvent> {
+        let mut state = self.log.lock();
         let (newest, ended, reply_status) = (state.newest, state.ended, state.reply_status.clone());
-        let Some(reader) = state.reader(ticket) else { return Poll::Ready(FirstEvent::Nothing) };
+        let Some(reader) = state.reader(self.ticket) else {
+            return Poll::Ready(FirstEvent::Nothing);
+        };
         match (newest, reply_status) {
             (1, Some(reply_status)) => Poll::Ready(FirstEvent::Reply(reply_status)),
             (1.., ..) => Poll::Ready(FirstEvent::Message),
@@ -84,20 +92,19 @@ impl EventLog {
 
     /// Takes the newest message, the reply, which is sent as JSON and cannot be resumed.
     pub(crate) fn take_reply(&self) -> Vec<u8> {
-        self.lock().events.back_mut().map(mem::take).unwrap_or_default()
+        self.log.lock().events.back_mut().map(mem::take).unwrap_or_default()
     }
 
     /// Passes unread events to `write`, up to the size of one chunk.
     pub(crate) fn poll_read(
         &self,
-        ticket: u64,
         cx: &mut Context<'_>,
         mut write: impl FnMut(u64, &[u8]),
     ) -> Poll<ReadResult> {
-        let mut state = self.lock();
+        let mut state = self.log.lock();
         let visible = state.visible();
         let LogState { events, newest, sent, ended, reader, .. } = &mut *state;
-        let Some(reader) = reader.as_mut().filter(|reader| reader.ticket == ticket) else {
+        let Some(reader) = reader.as_mut().filter(|reader| reader.ticket == self.ticket) else {
             return Poll::Ready(ReadResult::End);
         };
         let until =
@@ -116,7 +123,7 @@ impl EventLog {
             reader.unread -= size;
             *sent = reader.at.max(*sent);
             drop(state);
-            self.room.notify_waiters();
+            self.log.room.notify_waiters();
             return Poll::Ready(ReadResult::Events);
         }
         if reader.release_after.is_some_and(|release_after| release_after <= reader.at) {
@@ -128,19 +135,23 @@ impl EventLog {
         reader.waker = Some(cx.waker().clone());
         Poll::Pending
     }
+}
 
-    /// Detaches the reader.
-    pub(crate) fn detach(self: &Arc<Self>, ticket: u64) {
-        let mut state = self.lock();
-        if state.reader(ticket).is_some() {
+/// Detaches the reader.
+impl Drop for StreamReader {
+    fn drop(&mut self) {
+        let mut state = self.log.lock();
+        if state.reader(self.ticket).is_some() {
             state.set_reader(None);
-            self.trim_to_limits(&mut state);
-            self.enqueue_ended(&mut state);
+            self.log.trim_to_limits(&mut state);
+            self.log.enqueue_ended(&mut state);
             drop(state);
-            self.room.notify_waiters();
+            self.log.room.notify_waiters();
         }
     }
+}
 
+impl EventLog {
     /// Wakes a reader that was detached, and the calls that waited for it.
     pub(super) fn notify_detached(&self, reader: Option<LogReader>) {
         wake(reader.and_then(|reader| reader.waker));
@@ -172,7 +183,7 @@ impl LogState {
     }
 
     /// Attaches a reader that has read everything up to event `at`. Returns its ticket.
-    fn attach_reader(&mut self, at: u64) -> u64 {
+    pub(super) fn attach_reader(&mut self, at: u64) -> u64 {
         // Dropped events cannot be read.
         let at = at.max(self.oldest() - 1);
         let left = (self.newest - at) as usize;

@@ -1,6 +1,5 @@
 //! Outages of Redis: killed, suspended, cut off, silent. `WHARF_OUTAGE=30` makes it thirty seconds
 //! instead of a few.
-#![allow(clippy::expect_used)]
 
 use std::time::Duration;
 

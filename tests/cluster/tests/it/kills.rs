@@ -1,6 +1,5 @@
 //! Real processes, killed repeatedly. `WHARF_CHAOS=120` kills for two minutes instead of a few
 //! seconds, `WHARF_RESTARTS=200` restarts a single node this number of times instead of a few.
-#![allow(clippy::expect_used)]
 
 use std::time::Duration;
 

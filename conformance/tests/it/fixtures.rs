@@ -1,5 +1,4 @@
 //! Checks over stdio that `everything-server` has every fixture of the conformance suite.
-#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::{
     io::{BufRead, BufReader, Write},

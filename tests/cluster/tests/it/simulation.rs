@@ -4,7 +4,6 @@
 //!
 //! Each seed has its own process: a second simulation in the same process was observed to differ from the first,
 //! because of state in a dependency that is not reset.
-#![allow(clippy::expect_used)]
 
 use std::{
     env,
@@ -46,7 +45,7 @@ fn run_seed() -> bool {
 fn run_seed_in_process(seed: u64) -> (bool, String) {
     let this = env::current_exe().expect("there is a program");
     let told = Command::new(this)
-        .args(["one_seed", "--exact", "--nocapture", "--ignored"])
+        .args(["simulation::one_seed", "--exact", "--nocapture", "--ignored"])
         .env("SEED", seed.to_string())
         .output()
         .expect("it can be started");

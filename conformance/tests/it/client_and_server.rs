@@ -1,5 +1,4 @@
 //! Runs `everything-client` against `everything-server` in both eras, without the suite.
-#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::{
     io::{BufRead, BufReader},
