@@ -174,7 +174,7 @@ async fn the_model_receives_a_text_that_the_handler_chose() {
 
 #[tokio::test]
 async fn a_fault_in_the_callers_json_stays_the_callers_with_its_text() {
-    let endpoint = endpoint(|| Ok(1));
+    let endpoint = endpoint(|| Ok::<_, Error>(1));
     let subscribe = json!({"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen",
         "params": {"notifications": 7}});
     for (request, text) in [
