@@ -369,7 +369,7 @@ fn the_cause_of_a_handlers_failure_is_logged_only() {
         .add(Resource::inline("x:tool", tool_error))
         .add(Resource::inline("x:error", || secret().map_err(Error::internal)))
         .add(Tool::inline("std", secret))
-        .add(Tool::inline("tool", told))
+        .add(Tool::inline("tool", tool_error))
         .observe(Tracing)
         .build()
         .unwrap();

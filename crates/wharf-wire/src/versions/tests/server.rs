@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json, value::RawValue};
 use wharf_model::{
-    CacheHint, Content, Error, ErrorKind, Implementation, Method, Page, PageBody, ReadResult,
-    Reply, ToolInfo, ToolResult,
+    Content, Error, ErrorKind, Implementation, Method, Page, PageBody, ReadResult, Reply, ToolInfo,
+    ToolResult,
 };
 
 use super::{NEW, OLD, call, encoded, protocol, receive, rejection, request};

@@ -159,7 +159,7 @@ async fn stored(url: &str) -> Endpoint {
     let tool = Tool::new("job", async || "done").task(TaskMode::optional());
     let store = wharf::store::open(url).await.unwrap();
     let key: KeyRing = "11".repeat(32).parse().unwrap();
-    Server::new("store", "1.0.0").store(store).seal(key).add(tool).build().unwrap()
+    Server::new("store", "1.0.0").store(store).state_cipher(key).add(tool).build().unwrap()
 }
 
 /// Starts tasks until one can be stored, or until one cannot.
