@@ -56,6 +56,13 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+#[cfg(feature = "apps")]
+pub use wharf_extensions::apps;
+#[cfg(feature = "server-card")]
+pub use wharf_extensions::server_card;
+#[cfg(feature = "skills")]
+pub use wharf_extensions::skills;
+
 #[cfg(any(feature = "auth", feature = "http"))]
 pub mod auth;
 #[cfg(feature = "client")]

@@ -1,0 +1,1 @@
+//! Skills: directories of instructions that a server offers to models (`io.modelcontextprotocol/skills`).
