@@ -69,8 +69,8 @@ pub use crate::{
         resource::Resource, tool::Tool, uri_template::*,
     },
     router::{
-        access::{Access, Item},
-        runtime_changes::Registry,
+        access::{Access, Item, Visibility},
+        runtime_changes::{Registry, WeakRegistry},
     },
     secret_file::read_private,
 };

@@ -114,20 +114,18 @@ impl SkillEntry {
         let front_matter = FrontMatter::from_fields(self.frontmatter.clone());
         let mut problems = front_matter.problems();
         match SkillUri::parse(&self.uri) {
-            Ok(uri) => self.check_uri(&uri, &mut problems),
+            Ok(uri) => {
+                problems.extend(name_problem(&uri, &front_matter));
+                problems.extend(self.structure_problems(&uri));
+            }
             Err(error) => problems.push(SkillProblem::error(error.to_string())),
         }
         problems.into_iter().map(|it| it.in_file(&self.uri)).collect()
     }
 
-    fn check_uri(&self, uri: &SkillUri, problems: &mut Vec<SkillProblem>) {
-        let (name, last) = (self.name(), uri.name());
-        if name != last && !name.is_empty() {
-            let text = format!(
-                "its directory is `{last}`, and its name is `{name}`: rename one of them, they must be equal"
-            );
-            problems.push(SkillProblem::error(text));
-        }
+    /// Returns the violated rules of the URI and the manifest.
+    pub(crate) fn structure_problems(&self, uri: &SkillUri) -> Vec<SkillProblem> {
+        let mut problems = Vec::new();
         let file = uri.as_file();
         if file.scheme() != SKILL_SCHEME {
             let text =
@@ -140,10 +138,23 @@ impl SkillEntry {
             problems.push(SkillProblem::warning(text));
         }
         if let Some(files) = self.manifest() {
-            check_manifest(uri, files, problems);
-            check_limits(files.len(), self.total_size(), problems);
+            check_manifest(uri, files, &mut problems);
+            check_limits(files.len(), self.total_size(), &mut problems);
         }
+        problems
     }
+}
+
+/// Returns the problem of a name that is not that of the skill's directory.
+pub(crate) fn name_problem(uri: &SkillUri, front_matter: &FrontMatter) -> Option<SkillProblem> {
+    let (name, directory) = (front_matter.name(), uri.name());
+    if name == directory || name.is_empty() {
+        return None;
+    }
+    let text = format!(
+        "its name is `{name}`, and its directory is `{directory}`: rename one of them, they must be equal"
+    );
+    Some(SkillProblem { line: front_matter.line_of("name"), ..SkillProblem::error(text) })
 }
 
 impl ManifestEntry {

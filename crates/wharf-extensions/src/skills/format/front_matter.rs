@@ -68,6 +68,21 @@ impl FrontMatter {
         })
     }
 
+    /// Creates front matter with a name and a description, for content that is generated.
+    #[must_use]
+    pub fn new(name: impl Into<String>, description: impl Into<String>) -> Self {
+        FrontMatter::from_fields(Map::new())
+            .field("name", name.into())
+            .field("description", description.into())
+    }
+
+    /// Sets a field.
+    #[must_use]
+    pub fn field(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.fields.insert(name.into(), value.into());
+        self
+    }
+
     /// Creates front matter from its fields, for content that is generated.
     #[must_use]
     pub fn from_fields(fields: Map<String, Value>) -> Self {
@@ -97,6 +112,26 @@ impl FrontMatter {
     #[must_use]
     pub fn into_fields(self) -> Map<String, Value> {
         self.fields
+    }
+
+    /// Returns a file with this front matter, as YAML, and a body.
+    ///
+    /// ```
+    /// # mod wharf { pub use wharf_extensions::*; }
+    /// use wharf::skills::FrontMatter;
+    ///
+    /// let file = FrontMatter::new("daily", "Writes: the report").to_file("# Report\n");
+    /// assert!(file.ends_with("\n---\n# Report\n"));
+    /// assert_eq!(FrontMatter::parse(file.as_bytes())?.description(), "Writes: the report");
+    /// # Ok::<(), wharf::skills::FrontMatterError>(())
+    /// ```
+    #[must_use]
+    pub fn to_file(&self, body: &str) -> String {
+        // Every JSON value is a YAML value of the same type.
+        let line =
+            |(name, value): (&String, &Value)| format!("{}: {value}\n", Value::from(name.as_str()));
+        let fields: String = self.fields.iter().map(line).collect();
+        format!("{FENCE}\n{fields}{FENCE}\n{body}")
     }
 
     /// Returns the line of a field in the file, from 1.

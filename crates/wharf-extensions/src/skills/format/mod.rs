@@ -11,6 +11,8 @@ mod scalar;
 mod uri;
 mod yaml;
 
+#[cfg(feature = "server")]
+pub(crate) use self::entry::name_problem;
 pub use self::{
     digest::{FileDigest, FileMismatch, InvalidDigest},
     entry::{ManifestEntry, SkillEntry, SkillResources},

@@ -1,0 +1,171 @@
+//! Current skills of a running server: reads files, and reads the sources again when they change.
+
+use std::{
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    time::{Duration, Instant},
+};
+
+use wharf_model::{CacheHint, Error, ErrorKind, ReadResult, ResourceContents};
+use wharf_server::{Registry, Visibility, WeakRegistry};
+
+use super::{
+    media_type::default_media_type,
+    resources,
+    skill::{SkillSource, SourceKind},
+    snapshot::{ServedFile, SkillSnapshot},
+};
+use crate::skills::format::{FileUri, SkillProblem};
+
+/// Minimum time between two attempts to read sources that have an error.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Skills of a running server.
+pub(super) struct SkillCatalog {
+    sources: Vec<SkillSource>,
+    pub(super) cache: CacheHint,
+    snapshot: Mutex<Arc<SkillSnapshot>>,
+    /// Held while the sources are read again; has the time of the last attempt that failed.
+    refreshing: Mutex<Option<Instant>>,
+    registry: OnceLock<WeakRegistry>,
+}
+
+/// Reason why a file was not read.
+enum ReadFailure {
+    /// There is no such file, or the caller may not see it.
+    NotFound,
+    /// The file is not what its entry says.
+    Changed(String),
+}
+
+impl SkillCatalog {
+    pub(super) fn new(
+        sources: Vec<SkillSource>,
+        cache: CacheHint,
+        snapshot: SkillSnapshot,
+    ) -> Self {
+        SkillCatalog {
+            sources,
+            cache,
+            snapshot: Mutex::new(Arc::new(snapshot)),
+            refreshing: Mutex::new(None),
+            registry: OnceLock::new(),
+        }
+    }
+
+    /// Sets the registry of the built server, which receives changes.
+    pub(super) fn set_registry(&self, registry: &Registry) {
+        // A catalog belongs to one server.
+        let _ = self.registry.set(registry.downgrade());
+    }
+
+    pub(super) fn snapshot(&self) -> Arc<SkillSnapshot> {
+        lock(&self.snapshot).clone()
+    }
+
+    /// Returns the directories that are watched.
+    pub(super) fn watched(&self) -> Vec<PathBuf> {
+        let on_disk = |source: &SkillSource| match &source.kind {
+            SourceKind::Directory(path) | SourceKind::OneSkill { path, .. } => Some(path.clone()),
+            SourceKind::Embedded(_) | SourceKind::Dynamic { .. } => None,
+        };
+        self.sources.iter().filter(|source| source.is_watched).filter_map(on_disk).collect()
+    }
+
+    /// Returns the cache hint of results, which are private where callers see different skills.
+    pub(super) fn cache_hint(&self, visibility: &Visibility) -> CacheHint {
+        match visibility.differs() {
+            true => CacheHint::private(self.cache.ttl_ms),
+            false => self.cache,
+        }
+    }
+
+    /// Reads a file. If it is no longer what its entry says, the sources are read again, once.
+    pub(super) fn read(
+        self: &Arc<Self>,
+        uri: &str,
+        visibility: &Visibility,
+    ) -> Result<ReadResult, Error> {
+        let not_found = || Error::resource_not_found(uri);
+        let file = FileUri::parse(uri).map_err(|_| not_found())?;
+        let attempt = || read_file(&self.snapshot(), &file, visibility);
+        let result = match attempt() {
+            Err(ReadFailure::Changed(_)) => {
+                self.refresh_for_reader();
+                attempt()
+            }
+            result => result,
+        };
+        match result {
+            Ok((bytes, mime)) => {
+                let contents = contents(uri, bytes, mime.as_deref());
+                Ok(ReadResult::new([contents]).cache(self.cache_hint(visibility)))
+            }
+            Err(ReadFailure::NotFound) => Err(not_found()),
+            Err(ReadFailure::Changed(problem)) => {
+                tracing::error!(uri, problem, "cannot read file of skill");
+                Err(Error::new(ErrorKind::InternalError))
+            }
+        }
+    }
+
+    /// Reads the sources again for a client, unless they had an error a moment ago: clients cannot make the server read
+    /// them all the time.
+    fn refresh_for_reader(self: &Arc<Self>) {
+        let failed_at = *lock(&self.refreshing);
+        if failed_at.is_none_or(|at| at.elapsed() >= RETRY_INTERVAL) {
+            self.refresh();
+        }
+    }
+
+    /// Reads the sources again, and replaces the snapshot if they have no errors.
+    pub(super) fn refresh(self: &Arc<Self>) {
+        let mut failed_at = lock(&self.refreshing);
+        let (new, problems) = SkillSnapshot::read(&self.sources);
+        if problems.iter().any(SkillProblem::is_error) {
+            *failed_at = Some(Instant::now());
+            for problem in problems.iter().filter(|it| it.is_error()) {
+                tracing::error!(%problem, "keeping the last version of the skills");
+            }
+            return;
+        }
+        *failed_at = None;
+        let new = Arc::new(new);
+        let old = std::mem::replace(&mut *lock(&self.snapshot), new.clone());
+        if let Some(registry) = self.registry.get().and_then(WeakRegistry::upgrade) {
+            resources::publish_changes(self, &registry, &old, &new);
+        }
+    }
+}
+
+/// Reads a file, and compares it with its entry.
+fn read_file(
+    snapshot: &SkillSnapshot,
+    uri: &FileUri,
+    visibility: &Visibility,
+) -> Result<(Vec<u8>, Option<String>), ReadFailure> {
+    let file = snapshot.file(uri, visibility).ok_or(ReadFailure::NotFound)?;
+    let ServedFile { content: Some((entry, location)), info, .. } = file else {
+        return Err(ReadFailure::NotFound);
+    };
+    let changed = |problem: &dyn std::fmt::Display| ReadFailure::Changed(problem.to_string());
+    let bytes = location.read(entry.size).map_err(|error| changed(&error))?;
+    entry.verify(&bytes).map_err(|mismatch| changed(&mismatch))?;
+    Ok((bytes, info.mime_type.clone()))
+}
+
+/// Returns contents as text if they are UTF-8, otherwise as bytes.
+fn contents(uri: &str, bytes: Vec<u8>, mime: Option<&str>) -> ResourceContents {
+    let with_type = |contents: ResourceContents, is_text| {
+        contents.mime_type(mime.unwrap_or_else(|| default_media_type(is_text)))
+    };
+    match String::from_utf8(bytes) {
+        Ok(text) => with_type(ResourceContents::text(uri, text), true),
+        Err(error) => with_type(ResourceContents::blob(uri, error.into_bytes()), false),
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // The values are replaced as a whole.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
