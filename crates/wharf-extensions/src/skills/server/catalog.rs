@@ -2,11 +2,11 @@
 
 use std::{
     path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{Arc, OnceLock},
     time::{Duration, Instant},
 };
 
-use wharf_model::{CacheHint, Error, ErrorKind, ReadResult, ResourceContents};
+use wharf_model::{CacheHint, Error, ErrorKind, Lock, ReadResult, ResourceContents};
 use wharf_server::{Registry, Visibility, WeakRegistry};
 
 use super::{
@@ -24,9 +24,9 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 pub(super) struct SkillCatalog {
     sources: Vec<SkillSource>,
     pub(super) cache: CacheHint,
-    snapshot: Mutex<Arc<SkillSnapshot>>,
+    snapshot: Lock<Arc<SkillSnapshot>>,
     /// Held while the sources are read again; has the time of the last attempt that failed.
-    refreshing: Mutex<Option<Instant>>,
+    refreshing: Lock<Option<Instant>>,
     registry: OnceLock<WeakRegistry>,
 }
 
@@ -47,8 +47,8 @@ impl SkillCatalog {
         SkillCatalog {
             sources,
             cache,
-            snapshot: Mutex::new(Arc::new(snapshot)),
-            refreshing: Mutex::new(None),
+            snapshot: Lock::new(Arc::new(snapshot)),
+            refreshing: Lock::new(None),
             registry: OnceLock::new(),
         }
     }
@@ -60,7 +60,7 @@ impl SkillCatalog {
     }
 
     pub(super) fn snapshot(&self) -> Arc<SkillSnapshot> {
-        lock(&self.snapshot).clone()
+        self.snapshot.lock().clone()
     }
 
     /// Returns the directories that are watched.
@@ -111,14 +111,14 @@ impl SkillCatalog {
 
     /// Reads the sources again, and replaces the snapshot if they have no errors.
     pub(super) fn refresh(self: &Arc<Self>) {
-        let mut failed_at = lock(&self.refreshing);
+        let mut failed_at = self.refreshing.lock();
         *failed_at = self.read_sources().is_err().then(Instant::now);
     }
 
     /// Reads the sources again for a client that read a file with the snapshot `seen`, unless another one did, or they had an
     /// error a moment ago: clients cannot make the server read them all the time.
     fn refresh_for_reader(self: &Arc<Self>, seen: &Arc<SkillSnapshot>) {
-        let mut failed_at = lock(&self.refreshing);
+        let mut failed_at = self.refreshing.lock();
         let failed_recently = failed_at.is_some_and(|at| at.elapsed() < RETRY_INTERVAL);
         if !failed_recently && Arc::ptr_eq(seen, &self.snapshot()) {
             *failed_at = self.read_sources().is_err().then(Instant::now);
@@ -136,7 +136,7 @@ impl SkillCatalog {
             return Err(());
         }
         let new = Arc::new(new);
-        let old = std::mem::replace(&mut *lock(&self.snapshot), new.clone());
+        let old = std::mem::replace(&mut *self.snapshot.lock(), new.clone());
         if let Some(registry) = self.registry.get().and_then(WeakRegistry::upgrade) {
             resources::publish_changes(self, &registry, &old, &new);
         }
@@ -169,9 +169,4 @@ fn contents(uri: &str, bytes: Vec<u8>, mime: Option<&str>) -> ResourceContents {
         Ok(text) => with_type(ResourceContents::text(uri, text), true),
         Err(error) => with_type(ResourceContents::blob(uri, error.into_bytes()), false),
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // The values are replaced as a whole.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
