@@ -1,12 +1,13 @@
 //! `wharf serve`: the demo server.
 
-use std::ffi::OsString;
+use std::{ffi::OsString, path::PathBuf};
 
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Args, Command, FromArgMatches, value_parser};
 use wharf::{
     Server,
     observe::Logs,
     server::{CommandLine, CommandLineOption, Transport},
+    skills::Skills,
 };
 
 use crate::demo;
@@ -22,6 +23,9 @@ pub(crate) struct Serve {
     transport: TransportWords,
     #[command(flatten)]
     stored: StoreOptions,
+    /// Serve the skills in this directory, and watch it for changes. A skill is a directory with a `SKILL.md`
+    #[arg(long, value_name = "DIR")]
+    skills: Vec<PathBuf>,
 }
 
 /// Words of the command line that every server understands: the library has the one definition of these options.
@@ -99,7 +103,9 @@ impl Serve {
         let logs = command_line.logs().map_err(usage)?;
         // Before the store is opened, which may log.
         logs.start().map_err(|error| usage(error.into()))?;
-        let server = self.stored.apply(demo::server()).await?;
+        let skills = self.skills.iter().map(|directory| Skills::dir(directory).watch(true));
+        let server = skills.fold(demo::server(), Server::skills);
+        let server = self.stored.apply(server).await?;
         self.serve(server, command_line, &logs).await.map_err(usage)
     }
 

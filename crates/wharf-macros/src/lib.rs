@@ -21,6 +21,8 @@ mod docs;
 mod errors;
 mod expand;
 mod extractor_types;
+#[cfg(feature = "skills")]
+mod include_skills;
 mod options;
 mod parameters;
 mod task;
@@ -364,4 +366,22 @@ pub fn resource(attribute: TokenStream, item: TokenStream) -> TokenStream {
 #[proc_macro_attribute]
 pub fn prompt(attribute: TokenStream, item: TokenStream) -> TokenStream {
     expand::expand(AttributeKind::Prompt, attribute.into(), item.into()).into()
+}
+
+/// Embeds a directory of skills in the program, with digests computed at compile time.
+///
+/// The path begins at the directory of the crate's `Cargo.toml`. A changed file compiles the crate again; for new files, a
+/// build script prints `cargo::rerun-if-changed=skills`. Files whose names begin with `.` are left out, and symbolic links
+/// are errors. The rules for skills are checked when the server is built.
+///
+/// ```
+/// use wharf::{Server, skills::include_skills};
+///
+/// let server = Server::new("harbour", "1.0.0").skills(include_skills!("tests/skills"));
+/// assert!(server.build().is_ok());
+/// ```
+#[cfg(feature = "skills")]
+#[proc_macro]
+pub fn include_skills(input: TokenStream) -> TokenStream {
+    include_skills::expand(input.into()).into()
 }

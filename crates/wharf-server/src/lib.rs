@@ -69,8 +69,8 @@ pub use crate::{
         resource::Resource, safe_join::safe_join, tool::Tool,
     },
     router::{
-        access::{Access, Item},
-        runtime_changes::Registry,
+        access::{Access, Item, Visibility},
+        runtime_changes::{Registry, WeakRegistry},
     },
     secret_file::read_private,
 };

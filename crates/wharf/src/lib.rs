@@ -47,6 +47,7 @@
 //! | `otlp` | traces and metrics over OTLP, if the variables of OpenTelemetry name a receiver: `observe::Otlp` |
 //! | `otel` | spans with the OpenTelemetry SDK of the application: `observe::OpenTelemetrySpans` |
 //! | `logs` (default) | [`Logs`](observe::Logs): log lines on stderr, for every server that ends in [`Server::run`] |
+//! | `skills` | [skills](crate::skills): directories of instructions for models |
 //! | `axum`, `tower` | mounting in an axum application; tower layers as middleware |
 //! | `websocket`, `tls` | WebSocket; HTTPS |
 //! | `sqlite`, `redis`, `redis-tls` | stores that outlive the process, or are shared by many |
@@ -55,6 +56,11 @@
 //! does not compile the server side.
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
+
+#[cfg(feature = "apps")]
+pub use wharf_extensions::apps;
+#[cfg(feature = "server-card")]
+pub use wharf_extensions::server_card;
 
 #[cfg(any(feature = "auth", feature = "http"))]
 pub mod auth;
@@ -71,6 +77,8 @@ mod protocol_version;
 mod run_error;
 #[cfg(feature = "server")]
 pub mod server;
+#[cfg(feature = "skills")]
+pub mod skills;
 #[cfg(feature = "server")]
 pub mod store;
 pub mod tasks;

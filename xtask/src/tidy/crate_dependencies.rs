@@ -3,7 +3,7 @@
 use super::repository::{Repository, TextFile};
 
 /// Crates, each with those of the workspace that it may depend on outside of tests.
-const DEPENDENCIES: [(&str, &[&str]); 13] = [
+const DEPENDENCIES: [(&str, &[&str]); 14] = [
     ("wharf-model", &[]),
     ("wharf-macros", &[]),
     ("wharf-schema", &["wharf-model"]),
@@ -14,6 +14,7 @@ const DEPENDENCIES: [(&str, &[&str]); 13] = [
     ("wharf-telemetry", &["wharf-connect", "wharf-model"]),
     ("wharf-client", &["wharf-model", "wharf-schema"]),
     ("wharf-server", &["wharf-model", "wharf-schema", "wharf-store"]),
+    ("wharf-extensions", &["wharf-client", "wharf-model", "wharf-server"]),
     ("wharf-transport", &["wharf-client", "wharf-connect", "wharf-model", "wharf-wire"]),
     (
         "wharf",
@@ -21,6 +22,7 @@ const DEPENDENCIES: [(&str, &[&str]); 13] = [
             "wharf-auth",
             "wharf-client",
             "wharf-connect",
+            "wharf-extensions",
             "wharf-macros",
             "wharf-model",
             "wharf-server",

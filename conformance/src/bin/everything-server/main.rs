@@ -1,8 +1,7 @@
 //! Server for the official conformance suite: `cargo xtask conformance`.
 //!
 //! Its tools, resources and prompts have the names and texts that the scenarios expect. A fixture that only the
-//! scenarios of one era use says so; it works in both. The fixtures for the skills extension are missing until
-//! the extension is supported.
+//! scenarios of one era use says so; it works in both.
 #![forbid(unsafe_code)]
 
 mod content;
@@ -13,6 +12,7 @@ mod notifications;
 mod prompts;
 mod resources;
 mod schemas;
+mod skills;
 mod tasks;
 
 use wharf::Server;
@@ -33,5 +33,6 @@ fn server() -> Server {
     let server = input_required::tools(server);
     let server = schemas::tools(server);
     let server = tasks::tools(server);
+    let server = skills::skills(server);
     prompts::prompts(resources::resources(server))
 }

@@ -50,6 +50,10 @@ clients! {
     typescript2_schemas_legacy_http: "schemas.mjs" "--legacy" over Http;
     typescript2_schemas_modern_http: "schemas.mjs" "--modern" over Http;
     typescript2_schemas_modern_stdio: "schemas.mjs" "--modern" over Stdio;
+    typescript2_skills_legacy_stdio: "skills2.mjs" "--legacy" over Stdio;
+    typescript2_skills_legacy_http: "skills2.mjs" "--legacy" over Http;
+    typescript2_skills_modern_stdio: "skills2.mjs" "--modern" over Stdio;
+    typescript2_skills_modern_http: "skills2.mjs" "--modern" over Http;
     typescript1_tasks_stdio: "tasks1.mjs" "--legacy" over Stdio;
     typescript1_tasks_http: "tasks1.mjs" "--legacy" over Http;
     extension_tasks_legacy_http: "tasks2.mjs" "--legacy" over Http;
@@ -57,6 +61,13 @@ clients! {
     inspector_legacy_http: "inspector.mjs" "--legacy" over Http;
     inspector_legacy_sse: "inspector.mjs" "--legacy" over Sse;
     inspector_modern_http: "inspector.mjs" "--modern" over Http;
+}
+
+/// Options of the server that a script needs.
+fn server_options(script: &str) -> &'static [&'static str] {
+    const SUITE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../conformance/skills");
+    const OWN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/skills");
+    if script.starts_with("skills") { &["--skills", SUITE, "--skills", OWN] } else { &[] }
 }
 
 #[derive(Clone, Copy)]
@@ -76,13 +87,18 @@ fn drive(test: &str, script: &str, era: &str, over: ServerTransport) -> Result<(
     let log = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{test}.log"));
     let file = File::create(&log).map_err(|e| format!("cannot create {}: {e}", log.display()))?;
     let share = || file.try_clone().map_err(|e| format!("cannot share {}: {e}", log.display()));
+    let options = server_options(script);
     let server = match over {
         ServerTransport::Stdio => None,
-        over => Some(Server::start(over, share()?)?),
+        over => Some(Server::start(over, options, share()?)?),
     };
     let target = match &server {
         Some(server) => vec![over.address(&server.url)],
-        None => vec![env!("CARGO_BIN_EXE_wharf").to_owned(), "serve".to_owned()],
+        None => [env!("CARGO_BIN_EXE_wharf"), "serve"]
+            .iter()
+            .chain(options)
+            .map(|it| (*it).to_owned())
+            .collect(),
     };
     let mut driver = Command::new(runtime)
         .args([script, era])
@@ -127,9 +143,9 @@ struct Server {
 }
 
 impl Server {
-    fn start(over: ServerTransport, log: File) -> Result<Self, String> {
+    fn start(over: ServerTransport, options: &[&str], log: File) -> Result<Self, String> {
         let mut command = Command::new(env!("CARGO_BIN_EXE_wharf"));
-        command.args(["serve", "--http", "127.0.0.1:0"]);
+        command.args(["serve", "--http", "127.0.0.1:0"]).args(options);
         if matches!(over, ServerTransport::Sse) {
             command.arg("--sse");
         }

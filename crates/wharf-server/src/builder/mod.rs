@@ -32,6 +32,7 @@ use crate::{
         announced_capabilities::{EditCapabilities, ServerDescription},
         catalog::{CatalogLists, MethodTable, NotificationTable},
         concurrency::ConcurrencyLimit,
+        runtime_changes::Registry,
         state::{ServerState, StateMap},
     },
     tasks::{
@@ -162,6 +163,7 @@ pub struct RouterBuilder {
     store_key: Option<StoreKey>,
     /// Reports the operations of the stores: a server without stores does not link it.
     observe_stores: fn(Stores, Observers) -> Stores,
+    on_build: Vec<Box<dyn FnOnce(Registry) + Send>>,
     problems: BuildError,
 }
 
@@ -190,6 +192,7 @@ impl RouterBuilder {
             stores: None,
             store_key: None,
             observe_stores: |stores, _| stores,
+            on_build: Vec::new(),
             problems: BuildError::default(),
         }
     }
@@ -283,6 +286,28 @@ impl RouterBuilder {
             self.problems.add(&item, "it is added twice: remove one");
         }
         methods.into_iter().fold(self, RouterBuilder::add)
+    }
+
+    /// Calls `run` with the registry as soon as the server is built, for code that changes the running server or
+    /// notifies subscribers. Such code holds a [`WeakRegistry`](crate::WeakRegistry), so that it does not keep the
+    /// server in memory.
+    ///
+    /// ```
+    /// # mod wharf { pub use {wharf_model::*, wharf_server::*}; pub mod server { pub use super::*; } }
+    /// use std::sync::mpsc;
+    /// use wharf::server::Router;
+    ///
+    /// let (sender, receiver) = mpsc::channel();
+    /// let router = Router::builder().on_build(move |registry| sender.send(registry.downgrade()).unwrap()).build()?;
+    /// let registry = receiver.recv().unwrap();
+    /// assert!(registry.upgrade().is_some());
+    /// drop(router);
+    /// assert!(registry.upgrade().is_none());
+    /// # Ok::<(), wharf::server::BuildError>(())
+    /// ```
+    pub fn on_build(mut self, run: impl FnOnce(Registry) + Send + 'static) -> Self {
+        self.on_build.push(Box::new(run));
+        self
     }
 
     /// Sets the instructions that tell models how to use the server.
@@ -465,6 +490,7 @@ impl RouterBuilder {
             writing: Lock::new(next),
             limits: self.limits,
         });
+        self.on_build.into_iter().for_each(|run| run(server.registry()));
         Ok(Router::layered(server, layers))
     }
 

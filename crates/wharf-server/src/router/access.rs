@@ -1,12 +1,17 @@
 //! Access control: which items a caller may see and use, and the scopes that it needs.
 
+use std::{fmt, sync::Arc};
+
 use wharf_model::{
     Error, ErrorKind, Principal, PromptInfo, Request, ResourceInfo, TemplateInfo, ToolInfo, Trusted,
 };
 
-use crate::router::{
-    catalog::{CatalogEntry, ListedItem},
-    state::ServerState,
+use crate::{
+    handler::extract::{Extract, Incoming},
+    router::{
+        catalog::{CatalogEntry, ListedItem},
+        state::ServerState,
+    },
 };
 
 /// Decides for each caller which items are listed and can be called.
@@ -64,6 +69,55 @@ impl<'a> Item<'a> {
             Item::Prompt(info) => &info.name,
             Item::Method(name) => name,
         }
+    }
+}
+
+/// Decisions of the [access hook](Access) for the caller: an extractor for methods that return items of the server.
+///
+/// ```
+/// # mod wharf { pub use {wharf_model::*, wharf_server::*}; pub mod server { pub use super::*; } pub mod model { pub use super::*; } }
+/// use serde_json::json;
+/// use wharf::{Json, model::ResourceInfo, server::{Item, Router, Visibility}};
+///
+/// let method = async |visibility: Visibility| {
+///     let notes = ResourceInfo::new("notes://secret", "secret");
+///     Json(json!({"visible": visibility.allows(Item::Resource(&notes))}))
+/// };
+/// let router = Router::builder().method("notes/visible", method).build()?;
+/// # let _ = router;
+/// # Ok::<(), wharf::server::BuildError>(())
+/// ```
+#[derive(Clone)]
+pub struct Visibility {
+    server: Arc<ServerState>,
+    principal: Option<Principal>,
+}
+
+impl Visibility {
+    /// Returns whether the caller may see and use `item`, which need not be registered.
+    #[must_use]
+    pub fn allows(&self, item: Item<'_>) -> bool {
+        let access = self.server.access.as_ref();
+        access.is_none_or(|access| access.allows(self.principal.as_ref(), item))
+    }
+
+    /// Returns whether callers may see different items, because there is an access hook. Results that depend on it are
+    /// cached per caller.
+    #[must_use]
+    pub fn differs(&self) -> bool {
+        self.server.access.is_some()
+    }
+}
+
+impl Extract for Visibility {
+    fn extract(call: &Incoming<'_>) -> Result<Self, Error> {
+        Ok(Visibility { server: call.server.clone(), principal: call.principal().cloned() })
+    }
+}
+
+impl fmt::Debug for Visibility {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Visibility").field("differs", &self.differs()).finish_non_exhaustive()
     }
 }
 

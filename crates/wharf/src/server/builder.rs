@@ -57,6 +57,8 @@ pub struct Server {
     pub(crate) http: wharf_transport::server::http::Http,
     #[cfg(feature = "http")]
     pub(crate) authority: Option<Arc<dyn wharf_model::Authenticator>>,
+    #[cfg(feature = "skills")]
+    pub(super) skills: Option<wharf_extensions::skills::Skills>,
     #[cfg(feature = "metrics")]
     pub(super) admin: Option<super::admin::AdminOptions>,
 }
@@ -82,6 +84,8 @@ impl Server {
             http: wharf_transport::server::http::Http::new(),
             #[cfg(feature = "http")]
             authority: None,
+            #[cfg(feature = "skills")]
+            skills: None,
             #[cfg(feature = "metrics")]
             admin: None,
         }
@@ -366,6 +370,8 @@ impl Server {
             .fold(self.router, |router, problem| router.problem("authorization", problem));
         #[cfg(not(feature = "http"))]
         let router = self.router;
+        #[cfg(feature = "skills")]
+        let router = super::skills::add(self.skills, router);
         #[cfg(feature = "metrics")]
         let router = match &self.admin {
             Some(admin) => router.observe(admin.observer()),

@@ -12,6 +12,8 @@ mod limits;
 mod otlp;
 mod reply_stream;
 mod run_log;
+#[cfg(feature = "skills")]
+mod skills;
 #[cfg(feature = "http")]
 mod startup_notice;
 
@@ -27,7 +29,7 @@ pub use wharf_server::{
     Declaration, Extract, Handler, Incoming, IntoCompletion, IntoContents, IntoMethodResult,
     IntoPrompt, IntoToolError, IntoToolOutcome, Item, KeyError, KeyRing, Part, PlainHandler,
     PromptFn, ProtocolExtension, Rates, Registry, ResourceFn, Router, RouterBuilder, StepError,
-    ToolFn, read_private, safe_join,
+    ToolFn, Visibility, WeakRegistry, read_private, safe_join,
 };
 pub use wharf_transport::{LineLimits, Shutdown, ThreadTimer, TokioTimer};
 pub use wharf_wire::{ErrorProfile, MessageLimits};

@@ -1,0 +1,1 @@
+//! Server cards: descriptions of servers for discovery (`io.modelcontextprotocol/server-card`).
