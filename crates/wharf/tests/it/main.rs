@@ -54,3 +54,5 @@ mod otlp;
 #[cfg(feature = "logs")]
 mod run_log;
 mod single_message;
+#[cfg(all(feature = "client", feature = "http", feature = "skills", feature = "websocket"))]
+mod skills_client;
