@@ -403,7 +403,22 @@ fn capabilities_that_scenarios_require_are_declared() {
         "resources": {"subscribe": true, "listChanged": true},
         "completions": {},
         "logging": {},
-        "extensions": {"io.modelcontextprotocol/tasks": {}},
+        "extensions": {
+            "io.modelcontextprotocol/skills": {"directoryRead": true},
+            "io.modelcontextprotocol/tasks": {},
+        },
     });
     assert_eq!(discovery["capabilities"], expected);
+}
+
+#[test]
+fn the_first_skill_has_a_directory() {
+    let mut server = Server::start();
+    let skills = server.list("skills/list", "skills");
+    let names: Vec<_> = skills.iter().map(|it| it["frontmatter"]["name"].as_str()).collect();
+    let expected = ["refunds", "git-workflow", "pdf-processing", "uptime"];
+    assert_eq!(names, expected.map(Some));
+    let uri = "skill://acme/billing/refunds";
+    let children = server.call("resources/directory/read", json!({"uri": uri}));
+    assert_eq!(children["resources"][1]["mimeType"], "inode/directory");
 }

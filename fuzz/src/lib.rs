@@ -7,6 +7,7 @@
 mod auth;
 pub mod corpus;
 mod framing;
+mod front_matter;
 mod http;
 mod input;
 mod patterns;
@@ -17,6 +18,7 @@ mod wire;
 
 pub use auth::{challenges, configs, tokens};
 pub use framing::{events, frames, lines};
+pub use front_matter::front_matter;
 pub use http::headers;
 #[cfg(fuzzing)]
 #[doc(hidden)]
@@ -31,7 +33,7 @@ pub use wire::{messages, replies};
 pub type Body = fn(&[u8]);
 
 /// All targets: the name of the binary, and the body.
-pub const TARGETS: [(&str, Body); 13] = [
+pub const TARGETS: [(&str, Body); 14] = [
     ("messages", messages),
     ("replies", replies),
     ("lines", lines),
@@ -45,6 +47,7 @@ pub const TARGETS: [(&str, Body); 13] = [
     ("sealed", sealed),
     ("challenges", challenges),
     ("configs", configs),
+    ("front_matter", front_matter),
 ];
 
 /// Entry point of the binary of one target: libFuzzer's under `cargo fuzz`, otherwise a program that runs the body
@@ -128,6 +131,6 @@ mod tests {
 
     targets! {
         messages replies lines events frames headers templates schemas patterns tokens sealed
-        challenges configs
+        challenges configs front_matter
     }
 }

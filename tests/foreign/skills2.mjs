@@ -1,11 +1,11 @@
-// npm `@modelcontextprotocol/client`, `SkillsClient`: lists, loads and verifies the skills of `conformance/skills`.
+// npm `@modelcontextprotocol/client`, `SkillsClient`: lists, loads and verifies the skills of `conformance/skills` and of
+// `crates/wharf-cli/tests/skills`, with its own reader of front matter and with the YAML parser of the official suite.
 import assert from 'node:assert/strict';
 import { args, command, era, load, over, url } from './target.mjs';
 
 const { Client, StreamableHTTPClientTransport } = load('@modelcontextprotocol/client');
 const { StdioClientTransport } = load('@modelcontextprotocol/client/stdio');
 const { SkillsClient, SkillVerificationError } = load('@modelcontextprotocol/client/ext/skills');
-// The parser of the official suite.
 const { parse } = load('yaml');
 
 const transport = over === 'stdio' ? new StdioClientTransport({ command, args }) : new StreamableHTTPClientTransport(url);
@@ -31,6 +31,7 @@ async function visit(skills) {
             'skill://acme/billing/refunds/SKILL.md',
             'skill://git-workflow/SKILL.md',
             'skill://pdf-processing/SKILL.md',
+            'skill://yaml-types/SKILL.md',
         ],
     );
     assert.equal(ttlMs !== undefined && cacheScope !== undefined, era === 'modern');
@@ -40,7 +41,7 @@ async function visit(skills) {
         for (const file of skill.resources) assert((await skills.read(skill, file.uri)).verified);
         assert.deepEqual((await skills.get(skill.uri)).skill, skill);
     }
-    const pdf = listed.at(-1);
+    const pdf = listed.at(2);
     assert.equal((await skills.read(pdf, 'references/FORMS.md')).mimeType, 'text/markdown');
     await assert.rejects(skills.read(pdf, 'references/OTHER.md'), SkillVerificationError);
     const { resources } = await skills.readDirectory('skill://pdf-processing/templates');

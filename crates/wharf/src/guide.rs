@@ -17,6 +17,10 @@ struct ClientGuide;
 #[doc = include_str!("../../../docs/extensions.md")]
 struct ExtensionsGuide;
 
+#[cfg(feature = "skills")]
+#[doc = include_str!("../../../docs/skills.md")]
+struct SkillsGuide;
+
 #[doc = include_str!("../../../docs/tasks.md")]
 struct TasksGuide;
 

@@ -172,7 +172,9 @@ mod tests {
             ("tasks-status-notifications", &["SKIPPED"], Expected),
             ("auth/metadata-default", &["FAILURE"], Failed),
             ("auth/metadata-default", &["SUCCESS", "WARNING"], Failed),
-            ("sep-2640-skills-directory", &["SUCCESS", "SKIPPED"], Expected),
+            ("tasks-status-notifications", &["SUCCESS", "SKIPPED"], Expected),
+            ("sep-2640-client-verify-size", &["SKIPPED"], Failed),
+            ("sep-2640-skills-directory", &["SUCCESS", "WARNING"], Failed),
         ] {
             let checks: Vec<_> = statuses.iter().map(|it| json!({"status": it})).collect();
             assert_eq!(Scenario::new(name, &checks).verdict(), expected, "{name} {statuses:?}");

@@ -65,8 +65,9 @@ clients! {
 
 /// Options of the server that a script needs.
 fn server_options(script: &str) -> &'static [&'static str] {
-    const SKILLS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../conformance/skills");
-    if script.starts_with("skills") { &["--skills", SKILLS] } else { &[] }
+    const SUITE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../conformance/skills");
+    const OWN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/skills");
+    if script.starts_with("skills") { &["--skills", SUITE, "--skills", OWN] } else { &[] }
 }
 
 #[derive(Clone, Copy)]

@@ -108,7 +108,7 @@ fn fences_may_have_a_byte_order_mark_windows_line_ends_and_blanks_at_the_end() {
 #[test]
 fn problems_have_their_line_and_severity() {
     let text = "---\ndescription: \"\"\nname: Bad--Name\nmetadata:\n  version: 1.0\n  \
-                io.modelcontextprotocol/x: y\ncompatibility: 7\nsince: 2024-05-01\n---\n";
+                io.modelcontextprotocol/x: z\ncompatibility: 7\nsince: 2024-05-01\n---\n";
     let front_matter = FrontMatter::parse(text.as_bytes()).unwrap();
     let mut found: Vec<_> =
         front_matter.problems().into_iter().map(|it| (it.is_error(), it.line, it.text)).collect();

@@ -54,5 +54,7 @@ mod otlp;
 #[cfg(feature = "logs")]
 mod run_log;
 mod single_message;
+#[cfg(all(feature = "client", feature = "skills"))]
+mod skills;
 #[cfg(all(feature = "client", feature = "http", feature = "skills", feature = "websocket"))]
 mod skills_client;

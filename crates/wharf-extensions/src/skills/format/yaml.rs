@@ -14,6 +14,7 @@ use super::scalar;
 /// Maximum depth of nested collections.
 const MAX_DEPTH: usize = 32;
 const MERGE_KEY: &str = "<<";
+const NOT_A_MAP: &str = "it is not a map: write `key: value` lines";
 
 /// Mapping with the lines of its fields.
 #[derive(Debug, Default)]
@@ -118,8 +119,12 @@ impl MappingReader {
         if self.open.len() == MAX_DEPTH {
             return Err(format!("it is nested deeper than {MAX_DEPTH} levels"));
         }
-        if let Some(OpenCollection::Mapping { key: None, .. }) = self.open.last() {
-            return Err("a key is a list or a map: use a string".to_owned());
+        match (self.open.last(), &collection) {
+            (None, OpenCollection::Sequence(_)) => return Err(NOT_A_MAP.to_owned()),
+            (Some(OpenCollection::Mapping { key: None, .. }), _) => {
+                return Err("a key is a list or a map: use a string".to_owned());
+            }
+            _ => {}
         }
         self.open.push(collection);
         Ok(())
@@ -149,7 +154,7 @@ impl MappingReader {
                 };
                 entry.insert(value);
             }
-            None => return Err("it is not a map: write `key: value` lines".to_owned()),
+            None => return Err(NOT_A_MAP.to_owned()),
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use serde_json::json;
 use tokio::sync::mpsc;
 use wharf::{
     Client, ErrorKind,
-    model::Notification,
+    model::{Notification, SubscriptionFilter},
     skills::FileDigest,
 };
 
@@ -21,12 +21,13 @@ async fn a_changed_file_is_read_with_its_new_entry() {
     for text in ["Dear Customer\n", "Longer than before\n", "short\n"] {
         directory.write("refunds/examples/email.md", text);
         assert_eq!(read(&client, EMAIL).await["text"], text);
-        let skill = request(&client, "skills/get", json!({"uri": "skill://refunds/SKILL.md"})).await;
+        let skill =
+            request(&client, "skills/get", json!({"uri": "skill://refunds/SKILL.md"})).await;
         let digest = FileDigest::of(text.as_bytes());
         assert_eq!(skill["skill"]["resources"][1]["digest"], digest.to_string());
     }
     std::fs::remove_file(directory.path().join("refunds/examples/email.md")).unwrap();
-    assert_eq!(client.read_resource(EMAIL).await.unwrap_err().kind(), ErrorKind::ResourceNotFound);
+    assert_eq!(client.read(EMAIL).await.unwrap_err().kind(), ErrorKind::ResourceNotFound);
 }
 
 #[tokio::test]
@@ -34,7 +35,7 @@ async fn a_changed_file_of_a_skill_with_an_error_is_an_internal_error() {
     let directory = TestDirectory::with_refunds();
     let client = connect(directory.endpoint()).await;
     directory.write("refunds/SKILL.md", "no front matter");
-    let error = client.read_resource("skill://refunds/SKILL.md").await.unwrap_err();
+    let error = client.read("skill://refunds/SKILL.md").await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InternalError);
     // The last version of the entry is kept, and files that did not change are read.
     assert_eq!(uris(&client).await, ["skill://refunds/SKILL.md"]);
@@ -50,17 +51,17 @@ async fn a_file_that_became_a_link_is_not_followed() {
     let email = directory.path().join("refunds/examples/email.md");
     std::fs::remove_file(&email).unwrap();
     std::os::unix::fs::symlink(directory.path().join("outside"), &email).unwrap();
-    assert_eq!(client.read_resource(EMAIL).await.unwrap_err().kind(), ErrorKind::InternalError);
+    assert_eq!(client.read(EMAIL).await.unwrap_err().kind(), ErrorKind::InternalError);
 }
 
 /// Notifications that a client receives.
 async fn listen(client: &Client) -> mpsc::UnboundedReceiver<Notification> {
-    use futures_util::StreamExt as _;
-
     let (sender, receiver) = mpsc::unbounded_channel();
-    let mut subscription = client.listen().resources().resource(EMAIL).await.unwrap();
+    let uris = [EMAIL.to_owned()].into();
+    let filter = SubscriptionFilter { resources: true, uris, ..SubscriptionFilter::default() };
+    let mut subscription = client.listen(filter).await.unwrap();
     tokio::spawn(async move {
-        while let Some(notification) = subscription.next().await {
+        while let Some(Ok(notification)) = subscription.next().await {
             if sender.send(notification).is_err() {
                 return;
             }
@@ -82,7 +83,10 @@ async fn watched_changes_reach_subscribers() {
         let mut notifications = listen(&client).await;
         directory.write("acme/other/SKILL.md", skill("other"));
         assert!(matches!(next(&mut notifications).await, Notification::ResourcesChanged));
-        assert_eq!(uris(&client).await, ["skill://acme/other/SKILL.md", "skill://refunds/SKILL.md"]);
+        assert_eq!(
+            uris(&client).await,
+            ["skill://acme/other/SKILL.md", "skill://refunds/SKILL.md"]
+        );
         directory.write("refunds/examples/email.md", "Changed");
         let mut seen = Vec::new();
         while seen.len() < 2 {

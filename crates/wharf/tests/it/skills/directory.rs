@@ -58,7 +58,10 @@ fn recommended_rules_are_warnings() {
     assert_only(&directory.warnings(), "hosts accept 16777216");
 
     let directory = TestDirectory::new();
-    directory.write("reserved/SKILL.md", "---\nname: reserved\ndescription: b\nmetadata:\n  io.modelcontextprotocol/x: y\n---\n");
+    directory.write(
+        "reserved/SKILL.md",
+        "---\nname: reserved\ndescription: b\nmetadata:\n  io.modelcontextprotocol/x: z\n---\n",
+    );
     assert_only(&directory.warnings(), "reserved/SKILL.md:4: ");
 }
 
@@ -92,7 +95,10 @@ async fn a_nested_skill_is_published_and_belongs_to_the_skill_around_it() {
     directory.write("outer/parts/inner/SKILL.md", skill("inner"));
     directory.write("outer/parts/inner/x.md", "x");
     let client = connect(directory.endpoint()).await;
-    assert_eq!(uris(&client).await, ["skill://outer/SKILL.md", "skill://outer/parts/inner/SKILL.md"]);
+    assert_eq!(
+        uris(&client).await,
+        ["skill://outer/SKILL.md", "skill://outer/parts/inner/SKILL.md"]
+    );
     let list = request(&client, "skills/list", json!({})).await;
     let files = |at: usize| list["skills"][at]["resources"].as_array().unwrap().len();
     assert_eq!((files(0), files(1)), (3, 2));
@@ -124,7 +130,10 @@ fn links_and_special_files_are_refused() {
 
     let directory = TestDirectory::with_refunds();
     let _socket = UnixListener::bind(directory.path().join("refunds/socket")).unwrap();
-    assert_only(&directory.problems(), "skill `refunds/socket`: it is neither a file nor a directory");
+    assert_only(
+        &directory.problems(),
+        "skill `refunds/socket`: it is neither a file nor a directory",
+    );
 
     // The directory itself is named by the application, and may be a link.
     let (directory, links) = (TestDirectory::with_refunds(), TestDirectory::new());
@@ -138,7 +147,8 @@ fn names_that_are_not_utf8_are_refused() {
     use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _};
 
     let directory = TestDirectory::with_refunds();
-    std::fs::write(directory.path().join("refunds").join(OsStr::from_bytes(b"a\xff")), "x").unwrap();
+    std::fs::write(directory.path().join("refunds").join(OsStr::from_bytes(b"a\xff")), "x")
+        .unwrap();
     assert_only(&directory.problems(), "not UTF-8");
     let directory = TestDirectory::with_refunds();
     directory.write("refunds/a\\b", "x");

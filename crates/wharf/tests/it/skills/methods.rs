@@ -1,12 +1,7 @@
 //! Methods and resources of skills.
 
 use serde_json::{Value, json};
-use wharf::{
-    Client, ErrorKind, Principal,
-    model::CacheHint,
-    server::Item,
-    skills::FileDigest,
-};
+use wharf::{Client, ErrorKind, Principal, model::CacheHint, server::Item, skills::FileDigest};
 
 use super::{TestDirectory, builders, connect, read, request, server, skill, uris};
 
@@ -16,7 +11,10 @@ async fn skills_are_listed_loaded_and_read_in_every_revision() {
     for builder in builders() {
         let client = builder.connect(directory.endpoint()).await.unwrap();
         let capabilities = client.capabilities();
-        assert_eq!(json!(capabilities.extensions["io.modelcontextprotocol/skills"]), json!({"directoryRead": true}));
+        assert_eq!(
+            json!(capabilities.extensions["io.modelcontextprotocol/skills"]),
+            json!({"directoryRead": true})
+        );
         assert!(capabilities.resources.is_some());
         let list = request(&client, "skills/list", json!({})).await;
         let file = skill("refunds");
@@ -32,10 +30,17 @@ async fn skills_are_listed_loaded_and_read_in_every_revision() {
         let got = request(&client, "skills/get", json!({"uri": "skill://refunds/SKILL.md"})).await;
         assert_eq!(got["skill"], entry);
         let contents = read(&client, "skill://refunds/SKILL.md").await;
-        assert_eq!((&contents["text"], &contents["mimeType"]), (&json!(file), &json!("text/markdown")));
-        assert_eq!(read(&client, "skill://refunds/examples/email.md").await["text"], "Dear customer\n");
-        let resources = client.list_resources().all().await.unwrap();
-        let listed: Vec<_> = resources.iter().map(|it| (&*it.uri, &*it.name, it.description.as_deref())).collect();
+        assert_eq!(
+            (&contents["text"], &contents["mimeType"]),
+            (&json!(file), &json!("text/markdown"))
+        );
+        assert_eq!(
+            read(&client, "skill://refunds/examples/email.md").await["text"],
+            "Dear customer\n"
+        );
+        let resources = client.resources().all().await.unwrap();
+        let listed: Vec<_> =
+            resources.iter().map(|it| (&*it.uri, &*it.name, it.description.as_deref())).collect();
         assert_eq!(listed, [("skill://refunds/SKILL.md", "refunds", Some("Does refunds."))]);
     }
 }
@@ -84,7 +89,10 @@ async fn lists_have_pages_of_whole_entries_in_a_fixed_order() {
         for wrong in [json!("x"), json!("after:skill://none/SKILL.md"), json!(7)] {
             params["cursor"] = wrong;
             let error = client.request(method, params.clone()).await.unwrap_err();
-            assert!(matches!(error.kind(), ErrorKind::InvalidCursor | ErrorKind::InvalidParams), "{error:?}");
+            assert!(
+                matches!(error.kind(), ErrorKind::InvalidCursor | ErrorKind::InvalidParams),
+                "{error:?}"
+            );
         }
     }
 }
@@ -122,15 +130,21 @@ async fn directories_have_their_direct_children() {
             children.map(|it| json!([it["uri"], it["name"], it["mimeType"]])).collect()
         };
         let folder = "inode/directory";
-        assert_eq!(children("skill://refunds").await, [
-            json!(["skill://refunds/SKILL.md", "refunds", "text/markdown"]),
-            json!(["skill://refunds/empty", "empty", folder]),
-            json!(["skill://refunds/examples", "examples", folder]),
-        ]);
-        assert_eq!(children("skill://refunds/examples").await, [
-            json!(["skill://refunds/examples/email.md", "email.md", "text/markdown"]),
-            json!(["skill://refunds/examples/more", "more", folder]),
-        ]);
+        assert_eq!(
+            children("skill://refunds").await,
+            [
+                json!(["skill://refunds/SKILL.md", "refunds", "text/markdown"]),
+                json!(["skill://refunds/empty", "empty", folder]),
+                json!(["skill://refunds/examples", "examples", folder]),
+            ]
+        );
+        assert_eq!(
+            children("skill://refunds/examples").await,
+            [
+                json!(["skill://refunds/examples/email.md", "email.md", "text/markdown"]),
+                json!(["skill://refunds/examples/more", "more", folder]),
+            ]
+        );
         assert!(children("skill://refunds/empty").await.is_empty());
         for uri in [
             "skill://refunds/",
@@ -139,7 +153,8 @@ async fn directories_have_their_direct_children() {
             "skill://none",
             "skill://refunds/%2e%2e",
         ] {
-            let error = client.request("resources/directory/read", json!({"uri": uri})).await.unwrap_err();
+            let error =
+                client.request("resources/directory/read", json!({"uri": uri})).await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidParams, "{uri}");
         }
     }
@@ -166,7 +181,7 @@ async fn files_are_found_by_any_spelling_and_paths_cannot_escape() {
             "skill://refunds//SKILL.md",
             "skill:///etc/passwd",
         ] {
-            let error = client.read_resource(uri).await.unwrap_err();
+            let error = client.read(uri).await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::ResourceNotFound, "{uri}");
         }
     }
@@ -184,7 +199,10 @@ async fn text_is_sent_as_text_and_other_bytes_as_a_blob() {
     let license = read(&client, "skill://refunds/LICENSE").await;
     assert_eq!((&license["text"], &license["mimeType"]), (&json!("MIT"), &json!("text/plain")));
     let data = read(&client, "skill://refunds/data").await;
-    assert_eq!((&data["blob"], &data["mimeType"]), (&json!("/wA="), &json!("application/octet-stream")));
+    assert_eq!(
+        (&data["blob"], &data["mimeType"]),
+        (&json!("/wA="), &json!("application/octet-stream"))
+    );
 }
 
 #[tokio::test]
@@ -193,10 +211,13 @@ async fn other_fields_are_metadata_of_the_skill_file() {
     let text = "---\nname: a\ndescription: b\nlicense: MIT\nmetadata:\n  version: \"1\"\n---\n";
     directory.write("a/SKILL.md", text);
     let client = connect(directory.endpoint()).await;
-    let listed = client.list_resources().all().await.unwrap();
-    let meta = json!(listed[0])["_meta"].take();
+    let listed = client.resources().all().await.unwrap();
+    let meta = json!(*listed[0])["_meta"].take();
     let prefix = "io.modelcontextprotocol.skills/";
-    assert_eq!(meta, json!({format!("{prefix}license"): "MIT", format!("{prefix}metadata"): {"version": "1"}}));
+    assert_eq!(
+        meta,
+        json!({format!("{prefix}license"): "MIT", format!("{prefix}metadata"): {"version": "1"}})
+    );
 }
 
 #[tokio::test]
@@ -209,14 +230,13 @@ async fn skills_that_the_access_hook_hides_are_unknown() {
     let client: Client = connect(endpoint).await;
     assert_eq!(uris(&client).await, ["skill://refunds/SKILL.md"]);
     assert_eq!(request(&client, "skills/list", json!({})).await["cacheScope"], "private");
-    for (method, uri) in [
-        ("skills/get", "skill://secret/SKILL.md"),
-        ("resources/directory/read", "skill://secret"),
-    ] {
+    for (method, uri) in
+        [("skills/get", "skill://secret/SKILL.md"), ("resources/directory/read", "skill://secret")]
+    {
         assert!(client.request(method, json!({"uri": uri})).await.is_err(), "{uri}");
     }
     for uri in ["skill://secret/SKILL.md", "skill://secret/SKILL%2Emd", "skill://secret/plan.md"] {
-        let error = client.read_resource(uri).await.unwrap_err();
+        let error = client.read(uri).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ResourceNotFound, "{uri}");
     }
 }

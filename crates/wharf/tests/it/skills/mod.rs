@@ -99,7 +99,7 @@ async fn request(client: &Client, method: &str, params: Value) -> Value {
 
 /// Result of reading a resource.
 async fn read(client: &Client, uri: &str) -> Value {
-    json!(client.read_resource(uri).await.unwrap().contents[0])
+    json!(client.read(uri).await.unwrap().contents[0])
 }
 
 async fn uris(client: &Client) -> Vec<String> {

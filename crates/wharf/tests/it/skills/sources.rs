@@ -16,7 +16,10 @@ async fn embedded_skills_are_served_with_the_digests_of_their_files() {
     let list = request(&embedded, "skills/list", json!({})).await;
     assert_eq!(list["skills"][0]["resources"].as_array().unwrap().len(), 2);
     assert_eq!(list, request(&on_disk, "skills/list", json!({})).await);
-    assert_eq!(read(&embedded, "skill://refunds/examples/email.md").await["text"], "Dear customer\n");
+    assert_eq!(
+        read(&embedded, "skill://refunds/examples/email.md").await["text"],
+        "Dear customer\n"
+    );
 }
 
 #[tokio::test]
@@ -36,11 +39,15 @@ async fn sources_are_combined_with_their_prefixes() {
     let children = request(&client, "resources/directory/read", children).await;
     assert_eq!(children["resources"][0]["uri"], "skill://acme/billing/refunds");
     let twice = server().skills(directory.skills()).skills(directory.skills()).build().unwrap_err();
-    assert!(twice.to_string().contains("another skill has the URI `skill://refunds/SKILL.md`"), "{twice}");
+    assert!(
+        twice.to_string().contains("another skill has the URI `skill://refunds/SKILL.md`"),
+        "{twice}"
+    );
 }
 
 fn daily() -> Skill {
-    let about = FrontMatter::new("daily", "Writes: the daily report.").field("metadata", json!({"v": "1"}));
+    let about =
+        FrontMatter::new("daily", "Writes: the daily report.").field("metadata", json!({"v": "1"}));
     Skill::dynamic(about, async |Uri(uri): Uri| match uri.rsplit_once('/') {
         Some((_, "SKILL.md")) => Some("# Today\n".to_owned()),
         Some((_, "today.csv")) => Some("a,b\n".to_owned()),
@@ -67,10 +74,10 @@ async fn a_dynamic_skill_has_no_manifest_and_its_front_matter_is_that_of_its_ent
         let file = children["resources"][0]["uri"].as_str().unwrap();
         assert_eq!(read(&client, file).await["text"], "a,b\n");
         for uri in ["skill://reports/daily/none", "skill://reports/daily/%2e%2e/today.csv"] {
-            let error = client.read_resource(uri).await.unwrap_err();
+            let error = client.read(uri).await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::ResourceNotFound, "{uri}");
         }
-        let listed = client.list_resources().all().await.unwrap();
+        let listed = client.resources().all().await.unwrap();
         assert_eq!(listed.iter().map(|it| &*it.uri).collect::<Vec<_>>(), [uri]);
     }
 }
@@ -79,7 +86,10 @@ async fn a_dynamic_skill_has_no_manifest_and_its_front_matter_is_that_of_its_ent
 fn rules_apply_to_generated_skills() {
     let unnamed = Skill::dynamic(FrontMatter::new("Not Good", ""), async || "x");
     let problems = server().skill(unnamed).build().unwrap_err().to_string();
-    assert!(problems.contains("\"Not Good\"") && problems.contains("`description` is empty"), "{problems}");
+    assert!(
+        problems.contains("\"Not Good\"") && problems.contains("`description` is empty"),
+        "{problems}"
+    );
     let twice = server().skill(daily()).skill(daily()).build().unwrap_err().to_string();
     assert!(twice.contains("another skill has the URI"), "{twice}");
 }
@@ -91,9 +101,12 @@ async fn skills_are_prompts_on_request() {
     let without = connect(endpoint(directory.skills())).await;
     assert!(without.capabilities().prompts.is_none());
     let client = connect(endpoint(directory.skills().as_prompts())).await;
-    let prompts = client.list_prompts().all().await.unwrap();
-    assert_eq!((&*prompts[0].name, prompts[0].description.as_deref()), ("refunds", Some("Does refunds.")));
-    let prompt = json!(client.get_prompt("refunds", ()).await.unwrap());
+    let prompts = client.prompts().all().await.unwrap();
+    assert_eq!(
+        (&*prompts[0].name, prompts[0].description.as_deref()),
+        ("refunds", Some("Does refunds."))
+    );
+    let prompt = json!(client.prompt("refunds", ()).await.unwrap());
     let text = prompt["messages"][0]["content"]["text"].as_str().unwrap();
     assert!(text.contains("skill://refunds/") && text.ends_with("\n# refunds\n"), "{text}");
     assert!(!text.contains("description:"), "{text}");
@@ -101,12 +114,11 @@ async fn skills_are_prompts_on_request() {
 
 #[tokio::test]
 async fn paths_of_files_are_completed() {
-    use wharf::{CompletionRequest, model::CompletionRef};
+    use wharf::model::CompletionRef;
 
     let directory = TestDirectory::with_refunds();
     let client = connect(directory.endpoint()).await;
     let template = CompletionRef::Resource("skill://{+path}".into());
-    let request = CompletionRequest::new(template, "path", "refunds/ex");
-    let completion = client.complete(request).await.unwrap();
+    let completion = client.complete(template, "path", "refunds/ex").await.unwrap();
     assert_eq!(completion.values, ["refunds/examples/email.md"]);
 }
