@@ -73,7 +73,7 @@ impl SkillList {
                 None => return Poll::Ready(None),
             };
             let skill = ListedSkill::read(&self.client, &entry);
-            if self.seen.insert(skill.uri().to_owned()) {
+            if skill.uri().is_empty() || self.seen.insert(skill.uri().to_owned()) {
                 return Poll::Ready(Some(Ok(skill)));
             }
             tracing::warn!(uri = skill.uri(), "ignored a listed skill with a duplicate URI");

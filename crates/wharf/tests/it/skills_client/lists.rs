@@ -3,15 +3,23 @@
 use serde_json::{Value, json};
 use wharf::{
     ErrorKind,
+    client::{CallOptions, ClientBuilder},
     skills::{SkillError, SkillRefused},
 };
 
-use super::scripted_skills::{Connected, SKILL, ScriptedSkills, discovery, serve};
-use crate::hostile::scripted_server::{ReceivedRequest, in_time};
+use super::scripted_skills::{Connected, SKILL, ScriptedSkills, discovery, serve_to};
+use crate::hostile::scripted_server::{ReceivedRequest, builder, in_time};
 
 /// Server whose pages are made from their cursors, the first from 0.
 async fn pages(page: impl Fn(u64) -> Value + Send + Sync + 'static) -> Connected {
-    serve(move |asked: &ReceivedRequest| {
+    pages_to(builder(), page).await
+}
+
+async fn pages_to(
+    builder: ClientBuilder,
+    page: impl Fn(u64) -> Value + Send + Sync + 'static,
+) -> Connected {
+    serve_to(builder, move |asked: &ReceivedRequest| {
         let cursor = asked.message["params"]["cursor"].as_str();
         match asked.method() {
             "server/discover" => Some(Ok(discovery(&json!({})))),
@@ -63,18 +71,21 @@ async fn a_list_without_end_is_stopped() {
 
 #[tokio::test]
 async fn a_list_with_very_many_or_very_large_entries_is_stopped() {
-    let it = pages(|page| {
-        let skills: Vec<Value> = (0..20_000).map(|n| json!({"uri": n})).collect();
+    let options = CallOptions::default().items(1_000).listed(1 << 20);
+    let it = pages_to(builder().options(options.clone()), |page| {
+        let skills: Vec<Value> = (0..300).map(|n| json!({"uri": n})).collect();
         json!({"skills": skills, "nextCursor": (page + 1).to_string()})
     })
     .await;
-    assert!(error_of_list(&it).await.contains("100000 items"));
-    let it = pages(|page| {
-        let text = "x".repeat(8 << 20);
+    assert!(error_of_list(&it).await.contains("1000 items"));
+    assert_eq!(it.requests().len(), 4);
+    let it = pages_to(builder().options(options), |page| {
+        let text = "x".repeat(300_000);
         json!({"skills": [{"uri": text}], "nextCursor": (page + 1).to_string()})
     })
     .await;
-    assert!(error_of_list(&it).await.contains("bytes"));
+    assert!(error_of_list(&it).await.contains("1048576 bytes"));
+    assert_eq!(it.requests().len(), 4);
 }
 
 /// A tree of such an entry would take many times the memory of its text.

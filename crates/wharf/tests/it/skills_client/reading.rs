@@ -9,7 +9,9 @@ use wharf::{
     skills::{FileDigest, SkillChild, SkillError, SkillRefused},
 };
 
-use super::scripted_skills::{EMAIL, SKILL, ScriptedSkills, contents, discovery, listed, serve};
+use super::scripted_skills::{
+    EMAIL, SIZE, SKILL, ScriptedSkills, contents, discovery, listed, serve,
+};
 use crate::hostile::scripted_server::in_time;
 
 #[tokio::test]
@@ -84,7 +86,7 @@ async fn the_manifest_lists_directories_without_a_request() {
     let before = it.requests().len();
     let shown = |it: &SkillChild| (it.path.clone(), it.is_directory, it.size);
     let root: Vec<_> = in_time(skill.dir("")).await.unwrap().iter().map(shown).collect();
-    assert_eq!(root, [("SKILL.md".into(), false, Some(62)), ("examples".into(), true, None)]);
+    assert_eq!(root, [("SKILL.md".into(), false, Some(SIZE)), ("examples".into(), true, None)]);
     let below: Vec<_> = in_time(skill.dir("examples/")).await.unwrap().iter().map(shown).collect();
     assert_eq!(below, [("examples/e-mail.md".into(), false, Some(14))]);
     let unknown = in_time(skill.dir("exam")).await.unwrap_err();

@@ -6,7 +6,9 @@ use wharf::{
     skills::{SkillError, SkillRefused},
 };
 
-use super::scripted_skills::{Connected, EMAIL, SKILL, ScriptedSkills, discovery, listed, serve};
+use super::scripted_skills::{
+    Connected, EMAIL, SIZE, SKILL, ScriptedSkills, discovery, listed, serve,
+};
 use crate::hostile::scripted_server::in_time;
 
 /// Refusal of loading the skill.
@@ -32,7 +34,7 @@ async fn read_refusals(it: &Connected, files: &[&str]) -> (Vec<&'static str>, Ve
 async fn another_size_digest_or_front_matter_is_refused() {
     let file = |text: &str| ScriptedSkills::new().contents(SKILL, json!({"text": text}));
     let (size, _) = refused(file("---\nname: refunds\n---\n")).await;
-    assert!(matches!(size, SkillRefused::Size { expected: 62, actual: 22, .. }), "{size:?}");
+    assert!(matches!(size, SkillRefused::Size { expected: SIZE, actual: 22, .. }), "{size:?}");
     let text = "---\nname: refunds\ndescription: Refunds an order.\n---\n# Refund!\n";
     let (digest, requests) = refused(file(text)).await;
     assert!(matches!(digest, SkillRefused::Digest { .. }), "{digest:?}");
@@ -112,7 +114,7 @@ async fn an_entry_with_wrong_fields_is_refused() {
         ("resources", json!({}), "invalid"),
         ("resources", Value::Null, "invalid"),
         ("resources", json!([{"uri": SKILL, "size": -1, "digest": "sha256:00"}]), "invalid"),
-        ("resources", json!([{"uri": SKILL, "size": 62}]), "invalid"),
+        ("resources", json!([{"uri": SKILL, "size": SIZE}]), "invalid"),
         ("frontmatter", json!([]), "invalid"),
         ("frontmatter", json!({"name": "refunds"}), "invalid"),
         ("frontmatter", json!({"name": "other", "description": "x"}), "invalid"),
@@ -138,7 +140,7 @@ async fn skills_up_to_the_limits_are_accepted_and_larger_ones_are_not() {
         })
     };
     let with_bytes = |bytes: u64| {
-        let rest = bytes - 62;
+        let rest = bytes - SIZE;
         ScriptedSkills::new().entry(|it| it["resources"][1]["size"] = rest.into())
     };
     for accepted in [with_files(512), with_bytes(16 << 20)] {

@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use serde_json::{Value, json};
 use wharf::{
     Client,
+    client::ClientBuilder,
     skills::{FileDigest, ListedSkill, SKILLS_EXTENSION},
 };
 
@@ -14,6 +15,7 @@ use crate::hostile::scripted_server::{
 
 pub(super) const SKILL: &str = "skill://shop/refunds/SKILL.md";
 pub(super) const EMAIL: &str = "skill://shop/refunds/examples/e-mail.md";
+pub(super) const SIZE: u64 = 63;
 const INSTRUCTIONS: &str = "---\nname: refunds\ndescription: Refunds an order.\n---\n# Refunds\n";
 
 /// Skills of a server, with one skill at first.
@@ -102,6 +104,14 @@ impl Connected {
 pub(super) async fn serve(
     reply: impl Fn(&ReceivedRequest) -> Option<Result<Value, i32>> + Send + Sync + 'static,
 ) -> Connected {
+    serve_to(builder(), reply).await
+}
+
+/// Starts a server with these replies, and connects this client.
+pub(super) async fn serve_to(
+    builder: ClientBuilder,
+    reply: impl Fn(&ReceivedRequest) -> Option<Result<Value, i32>> + Send + Sync + 'static,
+) -> Connected {
     let reply = Arc::new(reply);
     let play = move |asked: &ReceivedRequest| match reply(asked) {
         None => default_http_reply(asked),
@@ -119,7 +129,7 @@ pub(super) async fn serve(
         }
     };
     let server = ScriptedServer::http(play).await;
-    let client = in_time(builder().connect(server.url())).await.unwrap();
+    let client = in_time(builder.connect(server.url())).await.unwrap();
     Connected { client, server }
 }
 
