@@ -40,7 +40,7 @@ fn skills_are_listed_shown_read_and_verified() {
     }
     assert_eq!(verified["skills"].as_array().unwrap().len(), 3);
     let saved = skills(&sandbox, &["read", PDF, "--output", "saved.md"]).json();
-    assert_eq!(saved["file"].as_str().or(saved[0]["file"].as_str()), Some("saved.md"), "{saved}");
+    assert_eq!(saved["written"][0]["file"], "saved.md", "{saved}");
 }
 
 #[test]
