@@ -424,7 +424,6 @@ impl RouterBuilder {
 
     /// Builds the router, or returns all problems.
     pub fn build(mut self) -> Result<Router, BuildError> {
-        let on_build = mem::take(&mut self.on_build);
         if self.masks_errors {
             self.parts.iter_mut().for_each(Part::mask_errors);
             if self.upstream.is_some() {
@@ -491,7 +490,7 @@ impl RouterBuilder {
             writing: Lock::new(next),
             limits: self.limits,
         });
-        on_build.into_iter().for_each(|run| run(server.registry()));
+        self.on_build.into_iter().for_each(|run| run(server.registry()));
         Ok(Router::layered(server, layers))
     }
 

@@ -7,6 +7,8 @@ mod load;
 mod malformed;
 mod server_requests;
 mod shutdown;
+#[cfg(feature = "skills")]
+mod skills;
 mod subscriptions;
 
 use std::{future::Future, pin::Pin};
@@ -178,6 +180,12 @@ cases! {
         #[cfg(target_os = "linux")]
         memory_stays_flat_over_ten_thousand_calls STDIO ERAS,
         a_client_that_does_not_read_holds_the_handler_back SHARED ERAS,
+    }
+    skills {
+        #[cfg(feature = "skills")]
+        they_are_listed_and_read EVERYWHERE EVERY,
+        #[cfg(feature = "skills")]
+        unknown_ones_are_invalid_parameters EVERYWHERE EVERY,
     }
     shutdown {
         calls_under_way_are_finished_when_the_client_closes LINES ERAS,

@@ -39,7 +39,10 @@ pub fn server() -> Server {
         // Long graceful shutdown timeouts: a call in flight completes.
         .lines(LineLimits::default().grace(PATIENCE))
         .http(HttpLimits::default().grace(PATIENCE).write(PATIENCE));
-    Server::new("behaviour", "1.0.0")
+    let server = Server::new("behaviour", "1.0.0");
+    #[cfg(feature = "skills")]
+    let server = server.skills(wharf::skills::include_skills!("tests/skills"));
+    server
         .title("The server under test")
         .instructions("Try everything.")
         .state(Counts::default())

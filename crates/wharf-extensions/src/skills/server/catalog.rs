@@ -2,11 +2,11 @@
 
 use std::{
     path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{Arc, OnceLock},
     time::{Duration, Instant},
 };
 
-use wharf_model::{CacheHint, Error, ErrorKind, ReadResult, ResourceContents};
+use wharf_model::{CacheHint, Error, ErrorKind, Lock, ReadResult, ResourceContents};
 use wharf_server::{Registry, Visibility, WeakRegistry};
 
 use super::{
@@ -15,7 +15,7 @@ use super::{
     skill::{SkillSource, SourceKind},
     snapshot::{ServedFile, SkillSnapshot},
 };
-use crate::skills::format::{FileUri, SkillProblem};
+use crate::skills::format::FileUri;
 
 /// Minimum time between two attempts to read sources that have an error.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
@@ -24,9 +24,9 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 pub(super) struct SkillCatalog {
     sources: Vec<SkillSource>,
     pub(super) cache: CacheHint,
-    snapshot: Mutex<Arc<SkillSnapshot>>,
+    snapshot: Lock<Arc<SkillSnapshot>>,
     /// Held while the sources are read again; has the time of the last attempt that failed.
-    refreshing: Mutex<Option<Instant>>,
+    refreshing: Lock<Option<Instant>>,
     registry: OnceLock<WeakRegistry>,
 }
 
@@ -47,8 +47,8 @@ impl SkillCatalog {
         SkillCatalog {
             sources,
             cache,
-            snapshot: Mutex::new(Arc::new(snapshot)),
-            refreshing: Mutex::new(None),
+            snapshot: Lock::new(Arc::new(snapshot)),
+            refreshing: Lock::new(None),
             registry: OnceLock::new(),
         }
     }
@@ -60,7 +60,7 @@ impl SkillCatalog {
     }
 
     pub(super) fn snapshot(&self) -> Arc<SkillSnapshot> {
-        lock(&self.snapshot).clone()
+        self.snapshot.lock().clone()
     }
 
     /// Returns the directories that are watched.
@@ -88,11 +88,11 @@ impl SkillCatalog {
     ) -> Result<ReadResult, Error> {
         let not_found = || Error::resource_not_found(uri);
         let file = FileUri::parse(uri).map_err(|_| not_found())?;
-        let attempt = || read_file(&self.snapshot(), &file, visibility);
-        let result = match attempt() {
+        let snapshot = self.snapshot();
+        let result = match read_file(&snapshot, &file, visibility) {
             Err(ReadFailure::Changed(_)) => {
-                self.refresh_for_reader();
-                attempt()
+                self.refresh_for_reader(&snapshot);
+                read_file(&self.snapshot(), &file, visibility)
             }
             result => result,
         };
@@ -109,32 +109,38 @@ impl SkillCatalog {
         }
     }
 
-    /// Reads the sources again for a client, unless they had an error a moment ago: clients cannot make the server read
-    /// them all the time.
-    fn refresh_for_reader(self: &Arc<Self>) {
-        let failed_at = *lock(&self.refreshing);
-        if failed_at.is_none_or(|at| at.elapsed() >= RETRY_INTERVAL) {
-            self.refresh();
+    /// Reads the sources again, and replaces the snapshot if they have no errors.
+    pub(super) fn refresh(self: &Arc<Self>) {
+        let mut failed_at = self.refreshing.lock();
+        *failed_at = self.read_sources().is_err().then(Instant::now);
+    }
+
+    /// Reads the sources again for a client that read a file with the snapshot `seen`, unless another one did, or they had an
+    /// error a moment ago: clients cannot make the server read them all the time.
+    fn refresh_for_reader(self: &Arc<Self>, seen: &Arc<SkillSnapshot>) {
+        let mut failed_at = self.refreshing.lock();
+        let failed_recently = failed_at.is_some_and(|at| at.elapsed() < RETRY_INTERVAL);
+        if !failed_recently && Arc::ptr_eq(seen, &self.snapshot()) {
+            *failed_at = self.read_sources().is_err().then(Instant::now);
         }
     }
 
-    /// Reads the sources again, and replaces the snapshot if they have no errors.
-    pub(super) fn refresh(self: &Arc<Self>) {
-        let mut failed_at = lock(&self.refreshing);
+    /// Reads the sources, and replaces the snapshot. Fails if they have an error, which is logged.
+    fn read_sources(self: &Arc<Self>) -> Result<(), ()> {
         let (new, problems) = SkillSnapshot::read(&self.sources);
-        if problems.iter().any(SkillProblem::is_error) {
-            *failed_at = Some(Instant::now());
-            for problem in problems.iter().filter(|it| it.is_error()) {
-                tracing::error!(%problem, "keeping the last version of the skills");
-            }
-            return;
+        let mut errors = problems.iter().filter(|it| it.is_error()).peekable();
+        if errors.peek().is_some() {
+            errors.for_each(
+                |problem| tracing::error!(%problem, "keeping the last version of the skills"),
+            );
+            return Err(());
         }
-        *failed_at = None;
         let new = Arc::new(new);
-        let old = std::mem::replace(&mut *lock(&self.snapshot), new.clone());
+        let old = std::mem::replace(&mut *self.snapshot.lock(), new.clone());
         if let Some(registry) = self.registry.get().and_then(WeakRegistry::upgrade) {
             resources::publish_changes(self, &registry, &old, &new);
         }
+        Ok(())
     }
 }
 
@@ -163,9 +169,4 @@ fn contents(uri: &str, bytes: Vec<u8>, mime: Option<&str>) -> ResourceContents {
         Ok(text) => with_type(ResourceContents::text(uri, text), true),
         Err(error) => with_type(ResourceContents::blob(uri, error.into_bytes()), false),
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // The values are replaced as a whole.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

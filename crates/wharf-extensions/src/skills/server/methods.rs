@@ -57,6 +57,9 @@ struct DirectoryResult {
     resources: Vec<ResourceInfo>,
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<String>,
+    /// Not in the specification, but the TypeScript SDK 2.4 requires it.
+    #[serde(flatten)]
+    cache: CacheHint,
 }
 
 /// Returns the extension with its methods.
@@ -120,7 +123,8 @@ fn read_directory(
         return Err(Error::invalid_params(format_args!("`{uri}` {problem}")));
     };
     let (page, next_cursor) = page(children, cursor.as_deref())?;
-    Ok(DirectoryResult { resources: page.into_iter().cloned().collect(), next_cursor })
+    let resources = page.into_iter().cloned().collect();
+    Ok(DirectoryResult { resources, next_cursor, cache: catalog.cache_hint(visibility) })
 }
 
 fn read_params<T: DeserializeOwned>(params: &RawArgs) -> Result<T, Error> {
