@@ -47,6 +47,7 @@ static SETS: &[(&str, &str)] = &[
     ("wharf-connect", "hyper"),
     ("wharf-extensions", "skills"),
     ("wharf-extensions", "server,skills"),
+    ("wharf-extensions", "client,skills"),
     ("wharf-store", ""),
     ("wharf-store", "contract"),
     ("wharf-store", "sqlite"),

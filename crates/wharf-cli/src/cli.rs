@@ -18,7 +18,8 @@ on stdin. Repeat a key for a list; write a.b=value for a nested field.";
 
 const EXITS: &str = "\
 Stdout carries the result: tables and text at a terminal, JSON if piped or with --json.
-Exit codes: 0 success, 1 invalid usage, 3 not authorized, 4 server unreachable, 5 server or tool error.";
+Exit codes: 0 success, 1 invalid usage, 3 not authorized, 4 server unreachable, 5 server or tool error;
+7, 8 and 9 are those of `wharf skills`.";
 
 const TASKS: &str = "\
 list    List your tasks, if the server supports it (legacy servers only)
@@ -28,6 +29,16 @@ watch   Print a line for each status change, until the task ends
 resume  Wait for the task like `wharf call`: prompt for its input requests, print its result
 
 `wharf call --detach` prints the ID. Ctrl-C stops waiting; it does not cancel the task.";
+
+const SKILLS: &str = "\
+list    List the skills; no file is read
+get     Show the front matter and the files of a skill, listed or not
+read    Print SKILL.md, or the FILE of the skill (a path such as references/forms.md)
+verify  Read all files of all skills, or of one, and compare them with their entries
+
+Every file that is read is compared with its entry: size, digest, and the front matter of SKILL.md.
+Exit codes: 7 a skill or a file is refused; of `verify`: 8 not all files were read, because there are more than
+256 skills or 64 MiB, 9 files are generated and have no digests (with --require-digests).";
 
 /// Command-line client and demo server for the Model Context Protocol.
 #[derive(Debug, Parser)]
@@ -56,6 +67,8 @@ pub(crate) enum CliCommand {
     Rpc(Rpc),
     /// List, show, cancel, watch and resume tasks
     Tasks(Tasks),
+    /// List, show, read and verify the skills of a server
+    Skills(Skills),
     /// Show a server's versions, capabilities, instructions and lists
     Inspect(Inspect),
     /// Load-test a server: measure throughput and latency
@@ -215,6 +228,37 @@ pub(crate) enum TasksCommand {
     Cancel,
     Watch,
     Resume,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = format!("{SKILLS}\n\n{TARGET}"), override_usage = "\
+wharf skills list [OPTIONS] TARGET
+       wharf skills get [OPTIONS] TARGET URI
+       wharf skills read [OPTIONS] TARGET URI [FILE]
+       wharf skills verify [OPTIONS] TARGET [URI]
+       wharf skills list|get|read|verify [OPTIONS] [URI [FILE]] -- COMMAND...")]
+pub(crate) struct Skills {
+    /// Action
+    #[arg(value_enum, hide_possible_values = true)]
+    pub(crate) what: SkillsCommand,
+    #[command(flatten)]
+    pub(crate) words: PositionalArgs,
+    /// Save the file that was read to this file; - is stdout
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Fail if a skill has generated files, which have no digests
+    #[arg(long)]
+    pub(crate) require_digests: bool,
+    #[command(flatten)]
+    pub(crate) shared: CommonOptions,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SkillsCommand {
+    List,
+    Get,
+    Read,
+    Verify,
 }
 
 #[derive(Debug, Args)]

@@ -7,6 +7,7 @@ use wharf::{
     Error, ErrorKind,
     auth::client::Challenge,
     client::{CallError, ConnectError, config::masked_url},
+    skills::{SkillError, SkillRefused},
 };
 
 use crate::{
@@ -138,6 +139,11 @@ impl CliError {
         Self::new(exit(kind), kind.name(), message)
     }
 
+    /// Error of `wharf skills`.
+    pub(crate) fn skills(exit: ExitStatus, kind: &'static str, message: String) -> Self {
+        Self::new(exit, kind, message)
+    }
+
     /// Error for a response that did not arrive in time.
     pub(crate) fn timed_out(message: &'static str) -> Self {
         let kind = ErrorKind::RequestTimeout;
@@ -216,6 +222,22 @@ impl From<CallError> for CliError {
         match error {
             CallError::Refused(error) | CallError::Unauthorized(error) => error.into(),
             error => CliError::of_kind(error.kind(), error.message().to_owned()),
+        }
+    }
+}
+
+impl From<SkillRefused> for CliError {
+    fn from(refused: SkillRefused) -> Self {
+        Self::skills(ExitStatus::SkillRefused, refused.kind(), refused.to_string())
+    }
+}
+
+impl From<SkillError> for CliError {
+    fn from(error: SkillError) -> Self {
+        match error {
+            SkillError::Call(error) => error.into(),
+            SkillError::Refused(refused) => refused.into(),
+            error => Self::tool(error.to_string()),
         }
     }
 }

@@ -13,6 +13,12 @@ pub(crate) enum ExitStatus {
     Unreachable = 4,
     /// The server returned an error, or a tool result with `isError`.
     Tool = 5,
+    /// A skill, or a file of one, is not what its entry says.
+    SkillRefused = 7,
+    /// `wharf skills verify` did not read all files, because of its limits.
+    SkillsUnchecked = 8,
+    /// `wharf skills verify --require-digests` found generated files.
+    SkillsDynamic = 9,
     /// Interrupted by Ctrl-C (SIGINT).
     Interrupted = 130,
     /// Terminated by the system or another program (SIGTERM).

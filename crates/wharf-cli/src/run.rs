@@ -190,6 +190,7 @@ async fn run(verb: &CliCommand, context: &Context) -> Result<(), CliError> {
         CliCommand::Listen(verb) => verb.run(context).await,
         CliCommand::Rpc(verb) => verb.run(context).await,
         CliCommand::Tasks(verb) => verb.run(context).await,
+        CliCommand::Skills(verb) => verb.run(context).await,
         CliCommand::Inspect(verb) => verb.run(context).await,
         CliCommand::Auth(verb) => verb.run(context).await,
         CliCommand::Bench(_)
@@ -211,6 +212,7 @@ fn shared(verb: &mut CliCommand) -> Option<CommonOptions> {
         CliCommand::Listen(verb) => &mut verb.shared,
         CliCommand::Rpc(verb) => &mut verb.shared,
         CliCommand::Tasks(verb) => &mut verb.shared,
+        CliCommand::Skills(verb) => &mut verb.shared,
         CliCommand::Inspect(verb) => &mut verb.shared,
         CliCommand::Bench(verb) => &mut verb.shared,
         CliCommand::Auth(verb) => {

@@ -19,7 +19,7 @@ use wharf_model::{
 
 use crate::{
     CallBuilder, CallError, CallOptions, ClientHandler, ClientTransport, ControlRequest, PagedList,
-    ServerInfo, Subscription, TaskHandle,
+    RequestList, ServerInfo, Subscription, TaskHandle,
     cache::server_state::ServerState,
     call::{builder::CallKind, request, request::CallSpec, result, total_timeout},
     proxy::{forward::ProxyService, known_targets::KnownTargets},
@@ -373,6 +373,17 @@ impl ClientHandle {
             spec.all_params(params.as_deref().unwrap_or("{}")).map(CallKind::Call)
         });
         CallBuilder::new(self, what, result::value)
+    }
+
+    /// Reads the items of a paginated list from a method of an extension: those of the array `member` of each page.
+    /// `params` are sent for each page, with its `cursor`; `null` params send none.
+    pub fn request_list<T: DeserializeOwned>(
+        &self,
+        method: impl Into<String>,
+        params: impl Serialize,
+        member: impl Into<String>,
+    ) -> RequestList<T> {
+        RequestList::new(self, method.into(), params, member.into())
     }
 
     /// Fails if an extension that the server does not declare has this method.

@@ -14,6 +14,7 @@ mod client_transport;
 mod in_process;
 mod pagination;
 mod proxy;
+mod request_list;
 mod server_requests;
 mod subscription;
 mod task;
@@ -26,6 +27,7 @@ pub use crate::client_transport::{
 };
 pub use crate::in_process::{local, local_with};
 pub use crate::pagination::{Listable, PagedList};
+pub use crate::request_list::RequestList;
 pub use crate::server_requests::dispatch::answer_to;
 pub use crate::server_requests::extension::ClientExtension;
 pub use crate::server_requests::handler::{ClientHandler, ClientHandlerBuilder};

@@ -123,7 +123,8 @@ pub struct PagedList<T: Listable> {
 type PageFuture<T> = BoxFuture<Result<(Page<T>, u64), Error>>;
 
 /// The option that limits the time of all pages together.
-const TIME_LIMIT_OPTION: total_timeout::TimeoutOption = (TimeoutKind::Total, "CallOptions::total");
+pub(crate) const TIME_LIMIT_OPTION: total_timeout::TimeoutOption =
+    (TimeoutKind::Total, "CallOptions::total");
 
 enum PageState<T> {
     /// Fetch the page at this cursor; the first page has none.
@@ -281,13 +282,17 @@ impl ListProgress {
 }
 
 fn limit_exceeded<T>(method: Method, what: String) -> PageState<T> {
+    PageState::Fail(limit_error(method.name(), what))
+}
+
+/// Error for a list with more than a limit allows.
+pub(crate) fn limit_error(method: &str, what: String) -> Error {
     let message = format!(
-        "{}: the server sent {what}, so reading the list was stopped; \
-         raise `CallOptions::{{pages, items, listed}}` to read more",
-        method.name()
+        "{method}: the server sent {what}, so reading the list was stopped; \
+         raise `CallOptions::{{pages, items, listed}}` to read more"
     );
     let error = Error::new(ErrorKind::ContentTooLarge).with_message(message);
-    PageState::Fail(error.from_client(FailureOrigin::Protocol))
+    error.from_client(FailureOrigin::Protocol)
 }
 
 /// Fetches one page. Also returns the generation of the list when it was requested.

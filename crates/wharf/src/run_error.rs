@@ -120,6 +120,10 @@ from! {
     wharf_client::CallError,
     #[cfg(feature = "client")]
     wharf_client::ConnectError,
+    #[cfg(all(feature = "client", feature = "skills"))]
+    wharf_extensions::skills::SkillError,
+    #[cfg(all(feature = "client", feature = "skills"))]
+    wharf_extensions::skills::SkillRefused,
     #[cfg(feature = "server")]
     wharf_server::ClientRequestError,
     #[cfg(feature = "server")]

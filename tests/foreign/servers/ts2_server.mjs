@@ -1,15 +1,10 @@
 // Server of npm `@modelcontextprotocol/server`, the second TypeScript SDK, with most features of the demo server.
 // usage: node ts2_server.mjs [--http]
-import { randomUUID } from 'node:crypto';
-import { createServer } from 'node:http';
 import { setTimeout as pause } from 'node:timers/promises';
 import { load } from '../packages.mjs';
+import { serve } from './ts2_serve.mjs';
 
-const {
-    McpServer, ResourceTemplate, completable, createMcpHandler, inputRequired, inputResponse, isLegacyRequest,
-} = load('@modelcontextprotocol/server');
-const { serveStdio } = load('@modelcontextprotocol/server/stdio');
-const { NodeStreamableHTTPServerTransport, toNodeHandler, toWebRequest } = load('@modelcontextprotocol/node');
+const { McpServer, ResourceTemplate, completable, inputRequired, inputResponse } = load('@modelcontextprotocol/server');
 const { z } = load('zod');
 
 const CLOCK = 'demo://clock';
@@ -144,47 +139,4 @@ function changes(server, era) {
     server.server.setRequestHandler('resources/unsubscribe', ({ params }) => (subscriptions.delete(params.uri), {}));
 }
 
-/** Event store of a session, from which a client resumes a broken stream. */
-class Events {
-    #all = [];
-
-    async storeEvent(stream, message) {
-        return String(this.#all.push({ stream, message }) - 1);
-    }
-
-    async replayEventsAfter(last, { send }) {
-        const { stream } = this.#all[last];
-        for (const [id, event] of [...this.#all.entries()].slice(Number(last) + 1))
-            if (event.stream === stream) await send(String(id), event.message);
-        return stream;
-    }
-}
-
-if (process.argv.includes('--http')) {
-    const handler = createMcpHandler(build, { legacy: 'reject' });
-    notify = handler.notify;
-    const modern = toNodeHandler(handler);
-    const sessions = new Map();
-    const legacy = async (request, response, body) => {
-        const id = request.headers['mcp-session-id'];
-        const transport = sessions.get(id) ?? new NodeStreamableHTTPServerTransport({
-            sessionIdGenerator: randomUUID,
-            eventStore: new Events(),
-            retryInterval: 50,
-            onsessioninitialized: id => void sessions.set(id, transport),
-            onsessionclosed: id => void sessions.delete(id),
-        });
-        if (id && !sessions.has(id)) return response.writeHead(404).end();
-        if (!id) await build({ era: 'legacy' }).connect(transport);
-        await transport.handleRequest(request, response, body);
-    };
-    const http = createServer(async (request, response) => {
-        const asked = await toWebRequest(request);
-        const isLegacy = await isLegacyRequest(asked);
-        const text = await asked.text();
-        await (isLegacy ? legacy : modern)(request, response, text ? JSON.parse(text) : undefined);
-    });
-    http.listen(0, '127.0.0.1', () => console.error(`http://127.0.0.1:${http.address().port}/mcp`));
-} else {
-    serveStdio(build);
-}
+serve(build, http => (notify = http));

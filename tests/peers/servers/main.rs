@@ -13,6 +13,7 @@ mod known_failures;
 mod proxy;
 mod resumption;
 mod server_under_test;
+mod skills;
 mod start;
 mod tasks;
 mod trace;
@@ -41,6 +42,10 @@ servers! {
     typescript2_legacy_http: TypeScript2 Legacy over Http;
     typescript2_modern_stdio: TypeScript2 Modern over Stdio;
     typescript2_modern_http: TypeScript2 Modern over Http;
+    typescript2_skills_legacy_stdio: TypeScript2Skills Legacy over Stdio;
+    typescript2_skills_legacy_http: TypeScript2Skills Legacy over Http;
+    typescript2_skills_modern_stdio: TypeScript2Skills Modern over Stdio;
+    typescript2_skills_modern_http: TypeScript2Skills Modern over Http;
     python_legacy_stdio: Python Legacy over Stdio;
     python_legacy_http: Python Legacy over Http;
     python_legacy_sse: Python Legacy over Sse;

@@ -11,12 +11,14 @@ use wharf::{
 use crate::client_requests::RecordedRequests;
 use crate::start::RunningServer;
 use crate::trace::Trace;
-use crate::{LIMIT, checks, everything, known_failures, resumption, tasks};
+use crate::{LIMIT, checks, everything, known_failures, resumption, skills, tasks};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Server {
     /// npm `@modelcontextprotocol/server`.
     TypeScript2,
+    /// npm `@modelcontextprotocol/server` with skills, and nothing else.
+    TypeScript2Skills,
     /// PyPI `mcp`.
     Python,
     /// PyPI `fastmcp`.
@@ -183,6 +185,9 @@ pub(crate) async fn run_checks(server: Server, era: Era, over: TestTransport) {
 }
 
 fn checks_of(server: Server, era: Era, over: TestTransport) -> Vec<&'static [Check]> {
+    if server == Server::TypeScript2Skills {
+        return vec![skills::ALL];
+    }
     let of_era = match (server, era) {
         (Server::Everything, _) => everything::ALL,
         (_, Era::Legacy) => checks::LEGACY,

@@ -104,6 +104,7 @@ fn command(server: Server, over: TestTransport) -> Result<ChildCommand, String> 
         }
         Server::Everything => "node_modules/@modelcontextprotocol/server-everything/dist/index.js",
         Server::TypeScript2 => "servers/ts2_server.mjs",
+        Server::TypeScript2Skills => "servers/ts2_skills.mjs",
         Server::Python => "servers/mcp_server.py",
         Server::FastMcp => "servers/fastmcp_server.py",
     };

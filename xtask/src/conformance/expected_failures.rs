@@ -2,9 +2,8 @@
 
 use super::scenario_result::ScenarioVerdict;
 
-/// Name prefixes of scenarios for features that Wharf does not support yet, and of one whose only check the suite always
-/// skips.
-const EXPECTED_FAILURES: [&str; 2] = ["tasks-status-notifications", "sep-2640-client-"];
+/// Name prefix of a scenario whose only check the suite always skips.
+const EXPECTED_FAILURES: [&str; 1] = ["tasks-status-notifications"];
 
 /// Returns the verdict of a scenario. One that is expected to fail, and passes without a skipped check, has passed.
 pub(super) fn verdict(scenario: &str, passed: bool, has_skipped: bool) -> ScenarioVerdict {

@@ -172,7 +172,8 @@ mod tests {
             ("tasks-status-notifications", &["SKIPPED"], Expected),
             ("auth/metadata-default", &["FAILURE"], Failed),
             ("auth/metadata-default", &["SUCCESS", "WARNING"], Failed),
-            ("sep-2640-client-verify-size", &["SUCCESS", "SKIPPED"], Expected),
+            ("tasks-status-notifications", &["SUCCESS", "SKIPPED"], Expected),
+            ("sep-2640-client-verify-size", &["SKIPPED"], Failed),
             ("sep-2640-skills-directory", &["SUCCESS", "WARNING"], Failed),
         ] {
             let checks: Vec<_> = statuses.iter().map(|it| json!({"status": it})).collect();

@@ -7,6 +7,7 @@ mod auth;
 mod call_plan;
 mod sample_values;
 mod server_requests;
+mod skills;
 mod use_server;
 
 use std::env;

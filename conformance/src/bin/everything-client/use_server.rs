@@ -10,6 +10,7 @@ use wharf::{
 
 use crate::call_plan::CallPlan;
 use crate::sample_values;
+use crate::skills::use_skills;
 
 pub(crate) async fn run(client: &Client, plan: &CallPlan) -> wharf::Result<()> {
     let tools = client.tools().all().await?;
@@ -32,6 +33,7 @@ pub(crate) async fn run(client: &Client, plan: &CallPlan) -> wharf::Result<()> {
             }
             use_resources(client).await?;
             use_prompts(client).await?;
+            use_skills(client).await?;
         }
     }
     Ok(())

@@ -10,6 +10,7 @@ pub(crate) mod listen;
 pub(crate) mod prompt;
 pub(crate) mod read;
 pub(crate) mod rpc;
+pub(crate) mod skills;
 pub(crate) mod tasks;
 pub(crate) mod top;
 

@@ -5,7 +5,8 @@ use std::{fmt, sync::Arc};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
 use wharf_client::{
-    CallBuilder, ClientHandle, ClientTransport, PagedList, ServerInfo, Subscription, TaskHandle,
+    CallBuilder, ClientHandle, ClientTransport, PagedList, RequestList, ServerInfo, Subscription,
+    TaskHandle,
 };
 use wharf_model::{
     CallError, Completion, CompletionRef, ConnectError, LogLevel, PromptInfo, PromptResult,
@@ -299,6 +300,28 @@ impl Client {
         params: impl Serialize,
     ) -> CallBuilder<T> {
         self.0.request_as(method, params)
+    }
+
+    /// Reads the items of a paginated list from a method of an extension: those of the array `member` of each page.
+    /// `params` are sent for each page, with its `cursor`; `null` params send none. The limits are those of the lists of
+    /// the protocol.
+    ///
+    /// ```no_run
+    /// # async fn example(client: wharf::Client) -> wharf::Result<()> {
+    /// let mut boats = client.request_list::<String>("harbour/boats", (), "boats");
+    /// while let Some(boat) = boats.next().await {
+    ///     println!("{}", boat?);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn request_list<T: DeserializeOwned>(
+        &self,
+        method: impl Into<String>,
+        params: impl Serialize,
+        member: impl Into<String>,
+    ) -> RequestList<T> {
+        self.0.request_list(method, params, member)
     }
 }
 

@@ -22,6 +22,8 @@ mod connect_timeout;
 mod connection_options;
 #[cfg(feature = "server")]
 mod proxy;
+#[cfg(feature = "skills")]
+mod skills;
 mod target;
 mod url_scheme;
 
@@ -31,7 +33,7 @@ pub use target::Target;
 pub use wharf_client::{
     CallBuilder, CallError, CallOptions, ClientExtension, ClientHandler, ClientHandlerBuilder,
     ClientTransport, ConnectError, ControlRequest, Listable, LogMessage, NotificationListener,
-    PagedList, Progress, ServerInfo, Subscription, TimeoutKind,
+    PagedList, Progress, RequestList, ServerInfo, Subscription, TimeoutKind,
 };
 pub use wharf_connect::{ConnectionError, HostConnector, Origin};
 pub use wharf_transport::client::{

@@ -56,3 +56,5 @@ mod run_log;
 mod single_message;
 #[cfg(all(feature = "client", feature = "skills"))]
 mod skills;
+#[cfg(all(feature = "client", feature = "http", feature = "skills", feature = "websocket"))]
+mod skills_client;

@@ -25,6 +25,7 @@ mod sandbox;
 mod scripted_server;
 #[cfg(target_os = "linux")]
 mod serve_http;
+mod skills;
 #[cfg(unix)]
 mod stores;
 #[cfg(unix)]
