@@ -47,6 +47,7 @@
 //! | `otlp` | traces and metrics over OTLP, if the variables of OpenTelemetry name a receiver: `observe::Otlp` |
 //! | `otel` | spans with the OpenTelemetry SDK of the application: `observe::OpenTelemetrySpans` |
 //! | `logs` (default) | [`Logs`](observe::Logs): log lines on stderr, for every server that ends in [`Server::run`] |
+//! | `server-card` | [`server_card`]: the description by which clients find a server, `Server::card` |
 //! | `axum`, `tower` | mounting in an axum application; tower layers as middleware |
 //! | `websocket`, `tls` | WebSocket; HTTPS |
 //! | `sqlite`, `redis`, `redis-tls` | stores that outlive the process, or are shared by many |

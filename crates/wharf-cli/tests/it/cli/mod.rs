@@ -15,14 +15,19 @@ mod interrupts;
 mod logs;
 mod otlp;
 #[cfg(unix)]
+pub(crate) mod pack;
+#[cfg(unix)]
 mod protected_server;
 mod proxy_options;
 #[cfg(unix)]
 mod pty;
-mod sandbox;
+#[cfg(unix)]
+pub(crate) mod publish;
+pub(crate) mod sandbox;
 mod scripted_server;
 #[cfg(target_os = "linux")]
 mod serve_http;
+mod server_card;
 #[cfg(unix)]
 mod stores;
 #[cfg(unix)]
