@@ -18,7 +18,7 @@ const VERSION: &str = "0.4";
 /// Directory of the installed bundle, in commands and arguments.
 const DIRECTORY: &str = "${__dirname}/";
 /// Members that a manifest may have.
-const MEMBERS: [&str; 27] = [
+const MEMBERS: [&str; 28] = [
     "$schema",
     "_meta",
     "author",
@@ -46,6 +46,7 @@ const MEMBERS: [&str; 27] = [
     "tools",
     "tools_generated",
     "user_config",
+    "version",
 ];
 /// Members that must be URLs.
 const URLS: [&str; 3] = ["homepage", "documentation", "support"];

@@ -109,7 +109,7 @@ fn hostile_documents_are_refused() {
         ("{\"entries\": [], \"specVersion\": \"1.0\"}", "has no entry of a server card"),
         ("not JSON", "is not JSON"),
         ("{\"tools\": []}", "has neither `name` nor `entries`"),
-        (&large, "larger than"),
+        (&large, "exceeds 262144 bytes"),
     ] {
         let document = PublicDocument::new("/card.json", "application/json", body.to_owned());
         let http = Http::new().document(document.unwrap());
