@@ -73,7 +73,12 @@ impl PublishReport {
     /// Report for people.
     pub(super) fn lines(&self, file: &str, columns: usize, paint: Paint) -> Vec<String> {
         let (errors, warnings) = self.counts();
-        let summary = format!("{}: {errors} errors, {warnings} warnings", clean_line(file));
+        let count = |count: usize, word: &str| match count {
+            1 => format!("1 {word}"),
+            count => format!("{count} {word}s"),
+        };
+        let (errors, warnings) = (count(errors, "error"), count(warnings, "warning"));
+        let summary = format!("{}: {errors}, {warnings}", clean_line(file));
         let mut lines = vec![paint.bold(&summary)];
         for problem in &self.problems {
             let label = match problem.severity {

@@ -36,6 +36,8 @@ pub(super) struct FoundCards {
 pub(super) struct FoundCard {
     pub(super) url: Url,
     pub(super) card: ServerCard,
+    /// True if the user named the origin of the document, and not a catalog.
+    pub(super) is_at_named_origin: bool,
 }
 
 /// Document at a URL.
@@ -50,7 +52,7 @@ pub(super) async fn discover(word: &str, fetch: &Fetch) -> Result<FoundCards, Cl
     for url in candidates(word)? {
         match read(&url, fetch).await? {
             Ok(Document::Card(card)) => {
-                let cards = vec![FoundCard { url, card }];
+                let cards = vec![FoundCard { url, card, is_at_named_origin: true }];
                 return Ok(FoundCards { cards, ..FoundCards::default() });
             }
             Ok(Document::Catalog(catalog)) => return Ok(read_cards(url, catalog, fetch).await),
@@ -132,7 +134,7 @@ async fn read_cards(url: Url, catalog: AiCatalog, fetch: &Fetch) -> FoundCards {
         let card = match (&entry.data, &entry.url) {
             (Some(data), None) => {
                 let card = serde_json::from_value(data.clone()).map_err(|it| it.to_string());
-                card.map(|card| FoundCard { url: url.clone(), card })
+                card.map(|card| FoundCard { url: url.clone(), card, is_at_named_origin: true })
             }
             (None, Some(card_url)) => read_card(&url, card_url, fetch).await,
             _ => Err("it must have either `url` or `data`".to_owned()),
@@ -152,7 +154,10 @@ async fn read_card(catalog: &Url, card_url: &str, fetch: &Fetch) -> Result<Found
         return Err(format!("{url} leads to this machine"));
     }
     match read(&url, fetch).await {
-        Ok(Ok(Document::Card(card))) => Ok(FoundCard { url, card }),
+        Ok(Ok(Document::Card(card))) => {
+            let is_at_named_origin = url.origin() == catalog.origin();
+            Ok(FoundCard { url, card, is_at_named_origin })
+        }
         Ok(Ok(Document::Catalog(_))) => Err(format!("{url} is a catalog")),
         Ok(Err(problem)) => Err(format!("{url} {problem}")),
         Err(error) => Err(error.to_string()),

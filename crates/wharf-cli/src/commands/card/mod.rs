@@ -42,6 +42,8 @@ struct CardReport {
     /// Reason why the card was not compared.
     #[serde(skip_serializing_if = "Option::is_none")]
     note: Option<String>,
+    #[serde(skip)]
+    is_at_named_origin: bool,
 }
 
 /// Width of the labels.
@@ -98,13 +100,16 @@ async fn compare(
     context: &Context,
 ) -> Result<(), CliError> {
     let named = target.as_ref().map(ToString::to_string);
+    let secrets = !context.shared.header.is_empty() || context.shared.connection.is_set();
     let choice = match &named {
         Some(name) => {
             let is_named = |it: &CardReport| it.card.remotes.iter().any(|it| it.url == *name);
             let position = reports.iter().position(is_named).unwrap_or_default();
             Some((position, name.clone()))
         }
-        None => reports.iter().enumerate().find_map(|(at, it)| Some((at, it.own_endpoint()?))),
+        None => {
+            reports.iter().enumerate().find_map(|(at, it)| Some((at, it.own_endpoint(secrets)?)))
+        }
     };
     let compared = choice.as_ref().map(|it| it.0);
     for (_, report) in reports.iter_mut().enumerate().filter(|(at, _)| Some(*at) != compared) {
@@ -125,7 +130,7 @@ async fn compare(
 
 impl CardReport {
     fn of(found: FoundCard) -> CardReport {
-        let FoundCard { url, card } = found;
+        let FoundCard { url, card, is_at_named_origin } = found;
         CardReport {
             url: url.into(),
             problems: card.problems(),
@@ -133,12 +138,17 @@ impl CardReport {
             compared: None,
             differences: Vec::new(),
             note: None,
+            is_at_named_origin,
         }
     }
 
-    /// URL of the endpoint that can be compared without asking: at the origin of the card, which the user named. A card
-    /// could send the headers of the command line and requests into a private network elsewhere.
-    fn own_endpoint(&self) -> Option<String> {
+    /// URL of the endpoint that is compared unless the user names another: one at the origin of the card, whose address was
+    /// checked when the card was read (SSRF). Headers and certificates of the command line go only to an origin that the
+    /// user named.
+    fn own_endpoint(&self, sends_secrets: bool) -> Option<String> {
+        if sends_secrets && !self.is_at_named_origin {
+            return None;
+        }
         let origin = Url::parse(&self.url).ok()?.origin();
         let is_own = |remote: &&CardRemote| {
             let url = Url::parse(&remote.url);
@@ -171,8 +181,8 @@ impl CardReport {
         let card = &self.card;
         let name = clean_line(&card.name);
         let title = clean_line(card.title.as_deref().unwrap_or_default()).into_owned();
-        let mut lines =
-            vec![format!("{} {}  {title}", paint.bold(&name), clean_line(&card.version))];
+        let heading = format!("{} {}  {title}", paint.bold(&name), clean_line(&card.version));
+        let mut lines = vec![heading.trim_end().to_owned()];
         let mut row = |name: &str, text: &str| {
             lines.extend(labelled(name, &clean(text), LABEL_WIDTH, columns, paint));
         };

@@ -102,6 +102,25 @@ fn an_endpoint_at_another_origin_is_not_called() {
 }
 
 #[test]
+fn headers_go_only_to_an_origin_that_the_user_named() {
+    let sandbox = Sandbox::new("card-headers");
+    let server = CardServer::start(weather);
+    let entry = json!({"identifier": "urn:air:example.com:mcp:weather",
+        "type": "application/mcp-server-card+json",
+        "url": format!("{}/mcp/server-card", server.origin)});
+    let catalog = json!({"specVersion": "1.0", "entries": [entry]}).to_string();
+    let path = "/.well-known/ai-catalog.json";
+    let document = PublicDocument::new(path, "application/ai-catalog+json", catalog).unwrap();
+    let http = Http::new().document(document);
+    let domain = CardServer::start(|_| Server::new("a", "1").http(http));
+    let report = sandbox.run(&["inspect", "--card", &domain.origin]).json();
+    assert_eq!(report["cards"][0]["compared"], format!("{}/mcp", server.origin));
+    let words = ["inspect", "--card", &domain.origin, "--header", "Authorization: Bearer secret"];
+    let report = sandbox.run(&words).json();
+    assert_eq!(report["cards"][0].get("compared"), None, "{report}");
+}
+
+#[test]
 fn hostile_documents_are_refused() {
     let sandbox = Sandbox::new("card-hostile");
     let large = format!("{{\"name\": \"{}\"}}", "x".repeat(300 << 10));
