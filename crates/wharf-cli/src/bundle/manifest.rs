@@ -189,7 +189,7 @@ pub(super) fn problems(manifest: &Map<String, Value>, files: &[BundleFile]) -> V
     let urls = URLS.iter().filter_map(|key| Some((*key, manifest.get(*key)?)));
     let repository = manifest.get("repository").map(|it| ("repository.url", &it["url"]));
     for (key, value) in urls.chain(repository) {
-        if !value.as_str().is_some_and(|it| url::Url::parse(it).is_ok()) {
+        if value.as_str().is_none_or(|it| url::Url::parse(it).is_err()) {
             problems.push(format!("{key} {value} is not a URL"));
         }
     }

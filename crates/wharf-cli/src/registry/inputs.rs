@@ -68,7 +68,8 @@ fn check_argument(path: &str, argument: &Value, report: &mut PublishReport) {
             }
         }
         Some("positional") => {
-            if argument.get("value").is_none() && argument.get("valueHint").is_none() {
+            let given = ["value", "valueHint"].iter().any(|key| argument.get(*key).is_some());
+            if !given {
                 let fix = "add `value` for a fixed one, `valueHint` for one that the user enters";
                 report.error(path, "a positional argument needs a value", fix);
             }

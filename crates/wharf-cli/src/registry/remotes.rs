@@ -61,7 +61,8 @@ pub(super) fn check_local(
     let at = member(path, "url");
     match required(transport, "type", path, report) {
         Some("stdio") => {
-            if text(transport, "url", path, report).is_some_and(|url| !url.is_empty()) {
+            let url = text(transport, "url", path, report);
+            if url.is_some_and(|url| !url.is_empty()) {
                 report.error(at, "stdio has no URL", "remove it");
             }
         }

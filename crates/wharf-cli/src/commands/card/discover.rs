@@ -42,7 +42,7 @@ pub(super) struct FoundCard {
 
 /// Document at a URL.
 enum Document {
-    Card(ServerCard),
+    Card(Box<ServerCard>),
     Catalog(AiCatalog),
 }
 
@@ -52,7 +52,7 @@ pub(super) async fn discover(word: &str, fetch: &Fetch) -> Result<FoundCards, Cl
     for url in candidates(word)? {
         match read(&url, fetch).await? {
             Ok(Document::Card(card)) => {
-                let cards = vec![FoundCard { url, card, is_at_named_origin: true }];
+                let cards = vec![FoundCard { url, card: *card, is_at_named_origin: true }];
                 return Ok(FoundCards { cards, ..FoundCards::default() });
             }
             Ok(Document::Catalog(catalog)) => return Ok(read_cards(url, catalog, fetch).await),
@@ -156,7 +156,7 @@ async fn read_card(catalog: &Url, card_url: &str, fetch: &Fetch) -> Result<Found
     match read(&url, fetch).await {
         Ok(Ok(Document::Card(card))) => {
             let is_at_named_origin = url.origin() == catalog.origin();
-            Ok(FoundCard { url, card, is_at_named_origin })
+            Ok(FoundCard { url, card: *card, is_at_named_origin })
         }
         Ok(Ok(Document::Catalog(_))) => Err(format!("{url} is a catalog")),
         Ok(Err(problem)) => Err(format!("{url} {problem}")),
