@@ -6,7 +6,12 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 use crate::common_options::{CommonOptions, seconds, seconds_or_none};
-use crate::{auth::Auth, serve::Serve};
+use crate::{
+    auth::Auth,
+    bundle::Pack,
+    registry::{Gen, Publish},
+    serve::Serve,
+};
 
 const TARGET: &str = "\
 TARGET is a URL (http, https, ws, wss, tcp, unix), the name of a configured server, or a program file.
@@ -81,6 +86,12 @@ pub(crate) enum CliCommand {
     Serve(Serve),
     /// Show the servers in the configuration files of MCP clients
     Config(Config),
+    /// Pack a program as an MCP bundle (.mcpb), or check one
+    Pack(Box<Pack>),
+    /// Check a server.json for the MCP registry, with Cargo.toml and README
+    Publish(Publish),
+    /// Write files for publishing: server.json
+    Gen(Gen),
     /// Print a shell completion script
     Completions {
         /// The shell
@@ -264,10 +275,14 @@ pub(crate) enum SkillsCommand {
 #[derive(Debug, Args)]
 #[command(after_help = TARGET, override_usage = "\
 wharf inspect [OPTIONS] TARGET
-       wharf inspect [OPTIONS] -- COMMAND...")]
+       wharf inspect [OPTIONS] -- COMMAND...
+       wharf inspect [OPTIONS] --card DOMAIN|URL [TARGET]")]
 pub(crate) struct Inspect {
     #[command(flatten)]
     pub(crate) words: PositionalArgs,
+    /// Show the server cards of this domain, endpoint or URL instead, compared with TARGET or the server at the card's origin
+    #[arg(long, value_name = "DOMAIN|URL")]
+    pub(crate) card: Option<String>,
     #[command(flatten)]
     pub(crate) shared: CommonOptions,
 }

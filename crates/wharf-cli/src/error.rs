@@ -1,6 +1,6 @@
 //! Failures of a command, and their output.
 
-use std::{borrow::Cow, io};
+use std::{borrow::Cow, fmt, io};
 
 use serde_json::{Map, Value};
 use wharf::{
@@ -45,6 +45,16 @@ impl CliError {
     /// Error for a project's configuration file that is not trusted.
     pub(crate) fn untrusted(message: String) -> Self {
         Self::new(ExitStatus::Usage, "untrusted_file", message)
+    }
+
+    /// Error for a server card that cannot be read, violates the specification, or differs from its server.
+    pub(crate) fn card(message: String) -> Self {
+        Self::new(ExitStatus::Tool, "server_card", message)
+    }
+
+    /// Error for a file that is checked and violates its format.
+    pub(crate) fn invalid_file(message: String) -> Self {
+        Self::new(ExitStatus::Usage, "invalid_file", message)
     }
 
     /// Shows the kind of the error and its JSON-RPC code at a terminal, too.
@@ -206,6 +216,12 @@ impl CliError {
             text = format!("{text}\n{}", clean(hint));
         }
         text
+    }
+}
+
+impl fmt::Display for CliError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
     }
 }
 

@@ -3,6 +3,8 @@
 
 mod arguments;
 mod auth;
+mod bundle;
+mod cargo_manifest;
 mod cli;
 mod commands;
 mod common_options;
@@ -12,6 +14,7 @@ mod error;
 mod exit_status;
 mod form;
 mod logging;
+mod registry;
 mod run;
 mod serve;
 mod server_requests;

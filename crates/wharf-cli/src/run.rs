@@ -11,7 +11,7 @@ use tokio::{runtime, signal};
 use crate::{
     cli::{Cli, CliCommand, Top},
     context::Context,
-    logging, shell_completion,
+    logging, registry, shell_completion,
     show::ResultOutput,
     terminal::StderrOutput,
 };
@@ -37,6 +37,14 @@ pub(crate) fn main() -> ExitCode {
         CliCommand::Config(config) => {
             let (json, screen) = (config.json, StderrOutput::new());
             exit_code(configured(config, &screen), json, &screen)
+        }
+        CliCommand::Publish(publish) => {
+            let json = publish.json;
+            exit_code(registry::publish(&publish), json, &StderrOutput::new())
+        }
+        CliCommand::Gen(gen_command) => {
+            let screen = StderrOutput::new();
+            exit_code(registry::generate(&gen_command, &screen), false, &screen)
         }
         CliCommand::Completions { shell } => {
             let script = shell_completion::script(shell);
@@ -193,10 +201,13 @@ async fn run(verb: &CliCommand, context: &Context) -> Result<(), CliError> {
         CliCommand::Skills(verb) => verb.run(context).await,
         CliCommand::Inspect(verb) => verb.run(context).await,
         CliCommand::Auth(verb) => verb.run(context).await,
+        CliCommand::Pack(verb) => verb.run(context).await,
         CliCommand::Bench(_)
         | CliCommand::Serve(_)
         | CliCommand::Top(_)
         | CliCommand::Config(_)
+        | CliCommand::Publish(_)
+        | CliCommand::Gen(_)
         | CliCommand::Completions { .. } => Ok(()),
     }
 }
@@ -222,9 +233,12 @@ fn shared(verb: &mut CliCommand) -> Option<CommonOptions> {
                 ..CommonOptions::default()
             });
         }
+        CliCommand::Pack(verb) => return Some(verb.common()),
         CliCommand::Serve(_)
         | CliCommand::Top(_)
         | CliCommand::Config(_)
+        | CliCommand::Publish(_)
+        | CliCommand::Gen(_)
         | CliCommand::Completions { .. } => return None,
     };
     Some(std::mem::take(shared))

@@ -36,6 +36,10 @@ struct StoresGuide;
 #[doc = include_str!("../../../docs/http.md")]
 struct HttpGuide;
 
+#[cfg(all(feature = "server", feature = "server-card"))]
+#[doc = include_str!("../../../docs/publishing.md")]
+struct PublishingGuide;
+
 #[cfg(all(feature = "auth", feature = "client"))]
 #[doc = include_str!("../../../docs/authorization.md")]
 struct AuthorizationGuide;

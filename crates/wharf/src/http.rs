@@ -3,5 +3,5 @@
 #[cfg(feature = "tls")]
 pub use wharf_transport::server::http::Tls;
 pub use wharf_transport::server::http::{
-    Http, HttpBody, HttpLimits, HttpService, InvalidNetwork, Network, Streaming,
+    Http, HttpBody, HttpLimits, HttpService, InvalidNetwork, Network, PublicDocument, Streaming,
 };

@@ -62,6 +62,10 @@ impl Authenticator for OAuthProxy {
         self.urls().ok().map(|urls| urls.origin)
     }
 
+    fn resource_url(&self) -> Option<String> {
+        self.urls().ok().map(|urls| urls.resource)
+    }
+
     fn paths(&self) -> Vec<String> {
         self.urls().map(|urls| urls.paths()).unwrap_or_default()
     }

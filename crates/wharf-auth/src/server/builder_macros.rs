@@ -106,6 +106,10 @@ macro_rules! metadata_endpoints {
             self.metadata.denied(error, request.headers, principal)
         }
 
+        fn resource_url(&self) -> Option<String> {
+            self.metadata.url().map(Into::into)
+        }
+
         fn paths(&self) -> Vec<String> {
             self.metadata.paths()
         }

@@ -6,7 +6,7 @@ use wharf::{
     model::{Implementation, ServerCapabilities},
 };
 
-use crate::commands::{Run, list::fetch};
+use crate::commands::{Run, card::inspect_card, list::fetch};
 use crate::{
     cli::Inspect,
     context::Context,
@@ -34,10 +34,19 @@ struct InspectReport<'a> {
 impl Run for Inspect {
     async fn run(&self, context: &Context) -> Result<(), CliError> {
         let words = self.words.words.clone();
+        if let Some(card) = &self.card
+            && words.is_empty()
+            && context.shared.command.is_empty()
+        {
+            return inspect_card(card, None, context).await;
+        }
         let (target, words) = target_argument::split(words, &context.shared.command)?;
         if let Some(word) = words.first() {
             return Err(CliError::usage(format!("`{word}` is an unexpected argument"))
                 .hint("`wharf list TARGET tools` lists the tools only.".to_owned()));
+        }
+        if let Some(card) = &self.card {
+            return inspect_card(card, Some(target), context).await;
         }
         let client = context.connect(target).await?;
         let lists = fetch(client, &[]).await?;

@@ -2,6 +2,7 @@
 
 pub(crate) mod bench;
 pub(crate) mod call;
+mod card;
 pub(crate) mod complete;
 pub(crate) mod config;
 pub(crate) mod inspect;

@@ -4,3 +4,5 @@
 mod cli;
 mod demo;
 mod foreign;
+#[cfg(unix)]
+mod foreign_publishing;

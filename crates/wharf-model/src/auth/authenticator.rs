@@ -73,6 +73,11 @@ pub trait Authenticator: Send + Sync + 'static {
         None
     }
 
+    /// Returns the URL of the protected server as clients use it (the resource of RFC 9728), if it is known.
+    fn resource_url(&self) -> Option<String> {
+        None
+    }
+
     /// Returns configuration errors as text; the server is not built if there are any.
     fn problems(&self) -> Vec<String> {
         Vec::new()
@@ -121,6 +126,10 @@ impl<A: Authenticator + ?Sized> Authenticator for Arc<A> {
 
     fn origin(&self) -> Option<String> {
         (**self).origin()
+    }
+
+    fn resource_url(&self) -> Option<String> {
+        (**self).resource_url()
     }
 
     fn problems(&self) -> Vec<String> {

@@ -22,7 +22,8 @@ impl ServerProtocol {
     }
 
     /// Returns the supported revisions, newest first.
-    pub(crate) fn supported(&self) -> Vec<&'static str> {
+    #[must_use]
+    pub fn supported(&self) -> Vec<&'static str> {
         let all = Revision::ALL.into_iter().rev().filter(|revision| self.supports(*revision));
         all.map(Revision::as_str).collect()
     }

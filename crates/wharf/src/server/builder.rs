@@ -47,7 +47,7 @@ const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
 pub struct Server {
     router: RouterBuilder,
     pub(super) about: Implementation,
-    eras: SupportedEras,
+    pub(super) eras: SupportedEras,
     profile: ErrorProfile,
     log_level: LogLevel,
     limits: Limits,
@@ -59,6 +59,8 @@ pub struct Server {
     pub(crate) authority: Option<Arc<dyn wharf_model::Authenticator>>,
     #[cfg(feature = "skills")]
     pub(super) skills: Option<wharf_extensions::skills::Skills>,
+    #[cfg(feature = "server-card")]
+    pub(super) card: Option<wharf_extensions::server_card::ServerCard>,
     #[cfg(feature = "metrics")]
     pub(super) admin: Option<super::admin::AdminOptions>,
 }
@@ -86,6 +88,8 @@ impl Server {
             authority: None,
             #[cfg(feature = "skills")]
             skills: None,
+            #[cfg(feature = "server-card")]
+            card: None,
             #[cfg(feature = "metrics")]
             admin: None,
         }
@@ -358,6 +362,14 @@ impl Server {
     /// # Errors
     /// All problems found, each with the tool, resource or prompt it is about.
     pub fn build(self) -> Result<Endpoint, BuildError> {
+        #[cfg(feature = "server-card")]
+        let this = self.with_card();
+        #[cfg(not(feature = "server-card"))]
+        let this = self;
+        this.build_endpoint()
+    }
+
+    fn build_endpoint(self) -> Result<Endpoint, BuildError> {
         let limits = self.limits;
         let deadlines = limits.calls.deadlines();
         #[cfg(feature = "http")]

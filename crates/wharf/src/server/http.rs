@@ -113,8 +113,8 @@ impl Endpoint {
         self.routed(self.http.options().paths())
     }
 
-    /// Axum application that routes only the pages of the authenticator: its metadata, and those of
-    /// an OAuth proxy. Clients request them at the root of the origin, so an application that nests
+    /// Axum application that routes only the pages at the root of the origin: the metadata of the authenticator, the
+    /// pages of an OAuth proxy, the catalog of server cards. An application that nests
     /// the endpoint merges them there:
     ///
     /// ```

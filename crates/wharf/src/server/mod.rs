@@ -3,6 +3,8 @@
 #[cfg(feature = "metrics")]
 mod admin;
 mod builder;
+#[cfg(feature = "server-card")]
+mod card;
 mod command_line;
 mod endpoint;
 #[cfg(feature = "http")]

@@ -53,6 +53,8 @@ mod observed_events;
 mod otlp;
 #[cfg(feature = "logs")]
 mod run_log;
+#[cfg(all(feature = "auth", feature = "axum", feature = "server-card"))]
+mod server_card;
 mod single_message;
 #[cfg(all(feature = "client", feature = "skills"))]
 mod skills;

@@ -17,15 +17,20 @@ mod logs;
 mod memory;
 mod otlp;
 #[cfg(unix)]
+pub(crate) mod pack;
+#[cfg(unix)]
 mod protected_server;
 mod proxy_options;
 #[cfg(unix)]
 mod pty;
-mod sandbox;
+#[cfg(unix)]
+pub(crate) mod publish;
+pub(crate) mod sandbox;
 mod scripted_server;
 #[cfg(target_os = "linux")]
 mod serve_http;
 mod skills;
+mod server_card;
 #[cfg(unix)]
 mod stores;
 #[cfg(unix)]

@@ -144,7 +144,7 @@ impl HttpEndpoint {
             request.extensions_mut().insert(*address);
         }
         let (parts, body) = authority.page(request).await.into_parts();
-        HttpResponse::from_parts(parts, HttpBody::whole(body.into()))
+        HttpResponse::from_parts(parts, HttpBody::whole(body))
     }
 }
 

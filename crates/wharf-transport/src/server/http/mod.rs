@@ -11,6 +11,7 @@ pub(crate) mod auth;
 pub(crate) mod cluster;
 pub(crate) mod connection;
 pub(crate) mod cors;
+pub(crate) mod documents;
 pub(crate) mod forwarded;
 pub(crate) mod health;
 pub(crate) mod host_origin;
@@ -37,6 +38,7 @@ pub use crate::server::http::admin::{MetricsPage, serve_admin};
 pub use crate::server::http::connection::serve;
 #[cfg(feature = "tls")]
 pub use crate::server::http::connection::tls::Tls;
+pub use crate::server::http::documents::PublicDocument;
 pub use crate::server::http::forwarded::{InvalidNetwork, Network};
 pub use crate::server::http::limits::HttpLimits;
 pub use crate::server::http::options::{Http, Streaming};

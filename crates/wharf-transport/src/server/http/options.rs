@@ -4,7 +4,10 @@ use std::{fmt, sync::Arc};
 
 use wharf_model::{Authenticator, Stores};
 
-use crate::server::http::forwarded::{InvalidNetwork, TrustedProxies};
+use crate::server::http::{
+    documents::PublicDocument,
+    forwarded::{InvalidNetwork, TrustedProxies},
+};
 
 /// Selects between one JSON object and a stream of events as the response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,6 +45,7 @@ pub struct Http {
     pub(crate) health: bool,
     pub(crate) authority: Option<AuthConfig>,
     pub(crate) proxies: TrustedProxies,
+    documents: Vec<PublicDocument>,
     #[cfg(feature = "websocket")]
     pub(crate) websocket: bool,
     #[cfg(feature = "tls")]
@@ -70,6 +74,7 @@ impl Http {
             health: false,
             authority: None,
             proxies: TrustedProxies::default(),
+            documents: Vec::new(),
             #[cfg(feature = "websocket")]
             websocket: true,
             #[cfg(feature = "tls")]
@@ -192,6 +197,20 @@ impl Http {
         Ok(self)
     }
 
+    /// Serves a document beside the endpoint, without authentication unless it needs it. Set the
+    /// [path](Http::path) of the endpoint before.
+    pub fn document(mut self, document: PublicDocument) -> Self {
+        self.documents.push(document.place(&self.path));
+        self
+    }
+
+    /// Returns the document that a request is for. The application may have mounted the endpoint below a prefix.
+    pub(crate) fn document_at(&self, path: &str) -> Option<&PublicDocument> {
+        // The endpoint itself may have such a path.
+        let found = self.documents.iter().find(|it| path.ends_with(it.path()));
+        found.filter(|_| path != self.path)
+    }
+
     /// Returns true if an authenticator is configured.
     #[must_use]
     pub fn is_guarded(&self) -> bool {
@@ -218,14 +237,17 @@ impl Http {
         let old: &[&str] = if self.sse_2024 { &[SSE, MESSAGES] } else { &[] };
         let health: &[&str] = if self.health { &[LIVE, READY] } else { &[] };
         let own = std::iter::once(&*self.path).chain(old.iter().chain(health).copied());
-        own.chain(self.pages()).collect()
+        let beside = self.documents.iter().filter(|it| !it.is_at_root());
+        own.chain(beside.map(PublicDocument::path)).chain(self.pages()).collect()
     }
 
-    /// Returns the paths of the authenticator's pages. Clients look for them at the root of the origin,
-    /// wherever the application mounts the endpoint.
+    /// Returns the paths of the authenticator's pages, and of documents below `/.well-known`. Clients look for them at
+    /// the root of the origin, wherever the application mounts the endpoint.
     #[must_use]
     pub fn pages(&self) -> Vec<&str> {
-        self.authority.iter().flat_map(|it| it.pages.iter().map(String::as_str)).collect()
+        let pages = self.authority.iter().flat_map(|it| it.pages.iter().map(String::as_str));
+        let documents = self.documents.iter().filter(|it| it.is_at_root());
+        pages.chain(documents.map(PublicDocument::path)).collect()
     }
 
     pub(crate) fn serves(&self, path: &str) -> bool {
@@ -233,6 +255,7 @@ impl Http {
             || self.sse_2024 && (path == SSE || path == MESSAGES)
             || self.health && (path == LIVE || path == READY)
             || self.authority.as_ref().is_some_and(|it| it.has_page(path))
+            || self.documents.iter().any(|it| it.path() == path)
     }
 
     /// Returns true if legacy clients have sessions.

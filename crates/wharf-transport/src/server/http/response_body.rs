@@ -121,7 +121,7 @@ impl HttpBody {
         HttpBody::default()
     }
 
-    pub(crate) fn whole(message: Vec<u8>) -> Self {
+    pub(crate) fn whole(message: impl Into<Bytes>) -> Self {
         BodyContent::Whole(message.into()).into()
     }
 

@@ -189,6 +189,9 @@ impl HttpEndpoint {
         {
             return discard_body(reply, parts, body).await;
         }
+        if let Some(reply) = self.public_document(parts, &parsed) {
+            return discard_body(reply, parts, body).await;
+        }
         let mut scope = scope;
         if !self.http.proxies.is_empty()
             && let Err(ForwardedMismatch) =
@@ -216,6 +219,9 @@ impl HttpEndpoint {
         body: Pin<&mut B>,
         scope: RequestExtensions,
     ) -> HttpResponse {
+        if let Some(document) = self.http.document_at(parts.uri.path()) {
+            return discard_body(document.respond(parts), parts, body).await;
+        }
         if let Some(reply) = self.preflight(parts, parsed) {
             return reply;
         }
@@ -273,6 +279,19 @@ impl HttpEndpoint {
             _ => response::not_allowed(self.allowed()),
         };
         discard_body(reply, parts, body).await
+    }
+
+    /// Answers a request for a document that needs no authentication. Only `Host` is checked, because every web page may
+    /// read it. None if the request is not for one.
+    fn public_document(&self, parts: &Parts, parsed: &RequestHeaders<'_>) -> Option<HttpResponse> {
+        let document = self.http.document_at(parts.uri.path())?;
+        if document.needs_authentication() && self.http.authority.is_some() {
+            return None;
+        }
+        Some(match host_origin::check_host(&self.http, parts, parsed) {
+            Ok(_) => document.respond(parts),
+            Err(refusal) => *refusal,
+        })
     }
 
     /// Answers a CORS preflight request.
