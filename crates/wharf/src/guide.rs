@@ -17,6 +17,10 @@ struct ClientGuide;
 #[doc = include_str!("../../../docs/extensions.md")]
 struct ExtensionsGuide;
 
+#[cfg(all(feature = "apps", feature = "server"))]
+#[doc = include_str!("../../../docs/apps.md")]
+struct AppsGuide;
+
 #[doc = include_str!("../../../docs/tasks.md")]
 struct TasksGuide;
 

@@ -47,6 +47,7 @@
 //! | `otlp` | traces and metrics over OTLP, if the variables of OpenTelemetry name a receiver: `observe::Otlp` |
 //! | `otel` | spans with the OpenTelemetry SDK of the application: `observe::OpenTelemetrySpans` |
 //! | `logs` (default) | [`Logs`](observe::Logs): log lines on stderr, for every server that ends in [`Server::run`] |
+//! | `apps` (default) | [`apps`]: HTML pages that hosts show for tools |
 //! | `axum`, `tower` | mounting in an axum application; tower layers as middleware |
 //! | `websocket`, `tls` | WebSocket; HTTPS |
 //! | `sqlite`, `redis`, `redis-tls` | stores that outlive the process, or are shared by many |

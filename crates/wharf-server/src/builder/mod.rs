@@ -2,9 +2,11 @@
 
 pub(crate) mod error;
 pub(crate) mod prepare;
+pub(crate) mod server_parts;
 
 use std::{
     any::{TypeId, type_name},
+    collections::BTreeSet,
     mem,
     sync::Arc,
 };
@@ -17,21 +19,25 @@ use wharf_model::{
 use wharf_store::MemoryNonces;
 
 use crate::{
-    builder::{error::BuildError, prepare::PartPreparer},
+    builder::{error::BuildError, prepare::PartPreparer, server_parts::ServerParts},
     handler::{
         Handler, blocking::BlockingPool, extract::Extract, into_method_result::IntoMethodResult,
     },
     key_ring::KeyRing,
     notifications::{SubscriptionTable, custom, subscription_limits::SubscriptionLimits},
     primitives::{
-        custom_method::CustomMethod, extension::ProtocolExtension, prompt::Prompt,
-        resource::Resource, tool::Tool,
+        custom_method::CustomMethod,
+        extension::{PrepareParts, ProtocolExtension},
+        prompt::Prompt,
+        resource::Resource,
+        tool::Tool,
     },
     router::{
         access::Access,
         announced_capabilities::{EditCapabilities, ServerDescription},
         catalog::{CatalogLists, MethodTable, NotificationTable},
         concurrency::ConcurrencyLimit,
+        runtime_changes::Registry,
         state::{ServerState, StateMap},
     },
     tasks::{
@@ -102,6 +108,16 @@ impl Part {
             Part::Resource(_) | Part::Prompt(_) | Part::Method(_) => None,
         }
     }
+
+    /// Returns the extensions that the part brings.
+    fn extensions(&self) -> &[fn() -> ProtocolExtension] {
+        match self {
+            Part::Tool(tool) => &tool.extensions,
+            Part::Resource(resource) => &resource.extensions,
+            Part::Prompt(prompt) => &prompt.extensions,
+            Part::Method(_) => &[],
+        }
+    }
 }
 
 impl From<Tool> for Part {
@@ -162,6 +178,9 @@ pub struct RouterBuilder {
     store_key: Option<StoreKey>,
     /// Reports the operations of the stores: a server without stores does not link it.
     observe_stores: fn(Stores, Observers) -> Stores,
+    /// Functions of extensions that check and complete the parts.
+    prepare: Vec<PrepareParts>,
+    on_build: Vec<Box<dyn FnOnce(Registry) + Send>>,
     problems: BuildError,
 }
 
@@ -190,6 +209,8 @@ impl RouterBuilder {
             stores: None,
             store_key: None,
             observe_stores: |stores, _| stores,
+            prepare: Vec::new(),
+            on_build: Vec::new(),
             problems: BuildError::default(),
         }
     }
@@ -269,7 +290,8 @@ impl RouterBuilder {
 
     /// Adds an extension of the protocol: declares it with its settings, and adds its methods and notifications.
     pub fn extension(mut self, extension: ProtocolExtension) -> Self {
-        let ProtocolExtension { id, settings, methods, notifications } = extension;
+        let ProtocolExtension { id, settings, methods, notifications, prepare } = extension;
+        self.prepare.extend(prepare);
         let item = format!("extension `{id}`");
         if !Method::is_qualified(&id) {
             let text = "its identifier is a domain in reverse, `/` and a name, such as \
@@ -283,6 +305,28 @@ impl RouterBuilder {
             self.problems.add(&item, "it is added twice: remove one");
         }
         methods.into_iter().fold(self, RouterBuilder::add)
+    }
+
+    /// Calls `run` with the registry as soon as the server is built, for code that changes the running server or
+    /// notifies subscribers. Such code holds a [`WeakRegistry`](crate::WeakRegistry), so that it does not keep the
+    /// server in memory.
+    ///
+    /// ```
+    /// # mod wharf { pub use {wharf_model::*, wharf_server::*}; pub mod server { pub use super::*; } }
+    /// use std::sync::mpsc;
+    /// use wharf::server::Router;
+    ///
+    /// let (sender, receiver) = mpsc::channel();
+    /// let router = Router::builder().on_build(move |registry| sender.send(registry.downgrade()).unwrap()).build()?;
+    /// let registry = receiver.recv().unwrap();
+    /// assert!(registry.upgrade().is_some());
+    /// drop(router);
+    /// assert!(registry.upgrade().is_none());
+    /// # Ok::<(), wharf::server::BuildError>(())
+    /// ```
+    pub fn on_build(mut self, run: impl FnOnce(Registry) + Send + 'static) -> Self {
+        self.on_build.push(Box::new(run));
+        self
     }
 
     /// Sets the instructions that tell models how to use the server.
@@ -399,6 +443,12 @@ impl RouterBuilder {
 
     /// Builds the router, or returns all problems.
     pub fn build(mut self) -> Result<Router, BuildError> {
+        self = self.add_extensions_of_parts();
+        for prepare in mem::take(&mut self.prepare) {
+            let (parts, problems) = (&mut self.parts, &mut self.problems);
+            prepare(&mut ServerParts { parts, problems });
+        }
+        let on_build = mem::take(&mut self.on_build);
         if self.masks_errors {
             self.parts.iter_mut().for_each(Part::mask_errors);
             if self.upstream.is_some() {
@@ -465,7 +515,16 @@ impl RouterBuilder {
             writing: Lock::new(next),
             limits: self.limits,
         });
+        on_build.into_iter().for_each(|run| run(server.registry()));
         Ok(Router::layered(server, layers))
+    }
+
+    /// Adds the extensions that parts bring, each once.
+    fn add_extensions_of_parts(self) -> Self {
+        let brought = self.parts.iter().flat_map(Part::extensions).map(|make| make());
+        let mut seen: BTreeSet<String> = self.extensions.keys().cloned().collect();
+        let brought: Vec<_> = brought.filter(|it| seen.insert(it.id.clone())).collect();
+        brought.into_iter().fold(self, RouterBuilder::extension)
     }
 
     /// Takes the custom methods out of the parts, and prepares them.

@@ -1,6 +1,9 @@
 //! Changes of a running server: adds and removes its tools, resources and prompts, and notifies subscribers.
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::{Arc, Weak},
+};
 
 use serde::Serialize;
 use wharf_model::{Error, Notification, Principal};
@@ -31,6 +34,12 @@ pub struct Registry {
 impl Registry {
     pub(crate) fn new(server: Arc<ServerState>) -> Self {
         Registry { server }
+    }
+
+    /// Returns a reference that does not keep the server in memory.
+    #[must_use]
+    pub fn downgrade(&self) -> WeakRegistry {
+        WeakRegistry { server: Arc::downgrade(&self.server) }
     }
 
     /// Adds a tool, a resource or a prompt, and notifies subscribers.
@@ -154,6 +163,36 @@ impl Registry {
 
     fn publish(&self, notification: &Notification) {
         self.server.subscription_table.publish(notification, |_| true);
+    }
+}
+
+/// Registry of a server that it does not keep in memory, for threads and tasks that outlive the server.
+///
+/// ```
+/// # mod wharf { pub use {wharf_model::*, wharf_server::*}; pub mod server { pub use super::*; } }
+/// use wharf::server::Router;
+///
+/// let router = Router::builder().build()?;
+/// let weak = router.registry().downgrade();
+/// assert!(weak.upgrade().is_some());
+/// # Ok::<(), wharf::server::BuildError>(())
+/// ```
+#[derive(Clone)]
+pub struct WeakRegistry {
+    server: Weak<ServerState>,
+}
+
+impl WeakRegistry {
+    /// Returns the registry, if the server still exists.
+    #[must_use]
+    pub fn upgrade(&self) -> Option<Registry> {
+        self.server.upgrade().map(Registry::new)
+    }
+}
+
+impl fmt::Debug for WeakRegistry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WeakRegistry").finish_non_exhaustive()
     }
 }
 
