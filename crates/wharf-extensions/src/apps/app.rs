@@ -178,7 +178,7 @@ impl App {
         let (uri, meta) = (Arc::<str>::from(&*self.uri), self.meta());
         let item = format!("app `{uri}`");
         if uri.contains('{') {
-            router = router.problem(&item, "the URI of an app has no variables: remove `{…}`");
+            return router.problem(&item, "the URI of an app has no variables: remove `{…}`");
         }
         let contents = move |page: String| {
             let contents = ResourceContents::text(&*uri, page).mime_type(MIME_TYPE);

@@ -5,15 +5,17 @@ use std::{fs, path::PathBuf, sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
 use tokio::time::timeout;
+use tracing::Level;
 use wharf::{
     Client, Endpoint, Resource, Server,
     apps::{App, AppPermission, Csp, MIME_TYPE, PAGE_SCRIPT, Visibility},
     client::{ClientExtension, ClientHandlerBuilder, Target},
-    model::{Body, ClientCapabilities, ResourceContents, ToolInfo},
+    model::{Body, ClientCapabilities, InputMode, ResourceContents, ToolInfo},
     prelude::*,
     server::Part,
     testing::HandlerTest,
 };
+use wharf_testbed::log::LogCatcher;
 
 const UI: &str = "io.modelcontextprotocol/ui";
 const PAGE: &str =
@@ -173,7 +175,7 @@ async fn support_is_read_from_extensions_and_from_experimental() {
         let client: ClientCapabilities = serde_json::from_value(capabilities.clone()).unwrap();
         let test = HandlerTest::tool(&router, "weather").arguments(json!({})).capabilities(client);
         let text = if has_apps { "The user sees it." } else { "Sunny, 21 degrees." };
-        assert_eq!(test.run().await.text(), text, "{capabilities}");
+        assert_eq!(test.run(InputMode::Park).await.text(), text, "{capabilities}");
     }
 }
 
@@ -355,6 +357,32 @@ fn only_origins_are_allowed_in_the_policy() {
             );
         }
     }
+}
+
+#[test]
+fn an_app_that_works_badly_is_logged() {
+    let (log, _guard) = LogCatcher::on_this_thread(Level::WARN);
+    let silent = Tool::new("weather", async || ()).app("ui://weather");
+    assert_eq!(problems(Some(app()), silent), [""; 0]);
+    let fallible = Tool::new("weather", async || Ok::<(), ToolError>(())).app("ui://weather");
+    let csp = Csp::new().connect("http://example.com").connect("http://localhost:3000");
+    assert_eq!(problems(Some(app().csp(csp)), fallible), [""; 0]);
+    assert_eq!(problems(Some(app()), Tool::new("a", async || 1)), [""; 0]);
+    let lines = log.lines();
+    for (line, parts) in lines.iter().zip([
+        ["tool `weather`", "its results have no content"],
+        ["tool `weather`", "its results have no content"],
+        ["app `ui://weather`", "browsers block `http://example.com`"],
+        ["app `ui://weather`", "no tool names it"],
+    ]) {
+        assert!(parts.iter().all(|part| line.contains(part)), "{line}");
+    }
+    assert_eq!(lines.len(), 4, "{lines:?}");
+    // Pages show a result without content, and a refresh is not for the model.
+    let refresh =
+        Tool::new("weather", async || ()).app("ui://weather").visibility([Visibility::App]);
+    assert_eq!(problems(Some(app()), refresh), [""; 0]);
+    assert_eq!(log.lines().len(), 4, "{:?}", log.lines());
 }
 
 #[test]
