@@ -4,6 +4,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
 import { era, load, url } from './target.mjs';
 
 const { Client, StreamableHTTPClientTransport } = load('@modelcontextprotocol/client');
@@ -191,29 +192,34 @@ hostSite.page = HOST_PAGE(proxySite.origin);
 proxySite.page = PROXY_PAGE(hostSite.origin);
 proxySite.headers = { 'content-security-policy': policy(page._meta.ui.csp) };
 
-const profile = mkdtempSync(join(tmpdir(), 'wharf-chromium-'));
-const browser = await chromium.launchPersistentContext(profile, BROWSER);
-const complaints = [];
-try {
+/** Opens a host with an app; returns the host, the frame of the app, and the errors that the browser reports. */
+async function open(browser, html) {
+    const complaints = [];
+    const complain = text => {
+        console.log(text);
+        complaints.push(text);
+    };
     const tab = await browser.newPage();
-    tab.on('console', message => message.type() === 'error' && complaints.push(`console: ${message.text()}`));
-    tab.on('pageerror', error => complaints.push(`page: ${error.stack}`));
-    await tab.exposeFunction('violated', text => void complaints.push(`policy: ${text}`));
-    // Playwright exposes functions in every frame; the app has no other use for this one.
+    tab.on('console', message => message.type() === 'error' && complain(`console: ${message.text()}`));
+    tab.on('pageerror', error => complain(`page: ${error.stack}`));
+    await tab.exposeFunction('violated', text => complain(`policy: ${text}`));
     await tab.addInitScript(() => addEventListener('securitypolicyviolation', event =>
         window.violated(`${event.violatedDirective} ${event.blockedURI}`)));
-    const host = new Host(client, tools, message => tab.evaluate(it => window.toApp(it), message), page.text);
+    const host = new Host(client, tools, message => tab.evaluate(it => window.toApp(it), message), html);
     await tab.exposeFunction('fromApp', message => host.receive(message));
     await tab.goto(hostSite.origin);
+    await host.until('ui/notifications/initialized');
+    return { host, complaints, frame: tab.frames().find(frame => frame.parentFrame()?.parentFrame()) };
+}
 
+/** The app of the demo server. */
+async function demo({ host, frame, complaints }) {
     const initialize = await host.until('ui/initialize');
     assert.deepEqual(initialize, {
         appInfo: { name: 'bill', version: '1.0.0' },
         appCapabilities: { availableDisplayModes: ['inline'] },
         protocolVersion: '2026-01-26',
     });
-    await host.until('ui/notifications/initialized');
-    const frame = tab.frames().find(frame => frame.parentFrame()?.parentFrame());
     assert.equal(await frame.evaluate(() => self.origin), 'null', 'the origin of the app is opaque');
     assert.equal(await frame.evaluate(() => document.documentElement.dataset.theme), 'dark');
     assert.equal(await frame.evaluate(() => getComputedStyle(document.body).color), 'rgb(1, 2, 3)');
@@ -261,9 +267,54 @@ try {
     assert.deepEqual(complaints, []);
     // The checks above see nothing only if this is seen: the policy blocks the network, and the browser reports it.
     await frame.evaluate(() => fetch('https://example.com/').catch(() => {}));
-    while (!complaints.some(it => it.startsWith('policy: connect-src'))) await tab.waitForTimeout(5);
+    while (!complaints.some(it => it.startsWith('policy: connect-src'))) await pause(5);
+}
+
+/** A page that records what its handlers receive, with the script of the library. */
+const PROBE = `<!doctype html><title>probe</title><script type="module">${
+    page.text.split('<script type="module">')[1]
+}<script type="module">
+    window.seen = [];
+    const record = name => value => void seen.push([name, value]);
+    const handlers = ['onInput', 'onPartialInput', 'onResult', 'onCancelled', 'onContext'];
+    await wharf.connect({
+        name: 'probe', version: '2.0.0', displayModes: ['inline', 'pip'], autoResize: false,
+        ...Object.fromEntries(handlers.map(name => [name, record(name)])),
+        async onTeardown(reason) {
+            await new Promise(resolve => setTimeout(resolve));
+            record('onTeardown')(reason);
+            if (reason === 'unsaved') throw new Error('not saved');
+        },
+    });
+</script>`;
+
+async function probe({ host, frame, complaints }) {
+    const { appInfo, appCapabilities } = await host.until('ui/initialize');
+    assert.deepEqual(appInfo, { name: 'probe', version: '2.0.0' });
+    assert.deepEqual(appCapabilities, { availableDisplayModes: ['inline', 'pip'] });
+    await host.notify('ui/notifications/tool-input-partial', {});
+    await host.notify('ui/notifications/tool-input', { arguments: input });
+    await host.notify('ui/notifications/tool-result', result);
+    await host.notify('ui/notifications/tool-cancelled', { reason: 'changed my mind' });
+    await host.notify('ui/notifications/host-context-changed', { locale: 'br' });
+    assert.deepEqual((await host.request('ui/resource-teardown', { reason: 'closed' })).result, {});
+    assert.deepEqual(await frame.evaluate(() => window.seen), [
+        ['onPartialInput', {}], ['onInput', input], ['onResult', result], ['onCancelled', 'changed my mind'],
+        ['onContext', { locale: 'br' }], ['onTeardown', 'closed'],
+    ]);
+    assert.ok(!host.received.some(message => message.method === 'ui/notifications/size-changed'), 'autoResize is off');
+    assert.deepEqual(complaints, []);
+    const refused = await host.request('ui/resource-teardown', { reason: 'unsaved' });
+    assert.deepEqual(refused.error, { code: -32000, message: 'Error: not saved' });
+    while (!complaints.some(it => it.startsWith('console: wharf: onTeardown failed: Error: not saved'))) await pause(5);
+}
+
+const profile = mkdtempSync(join(tmpdir(), 'wharf-chromium-'));
+const browser = await chromium.launchPersistentContext(profile, BROWSER);
+try {
+    await demo(await open(browser, page.text));
+    await probe(await open(browser, PROBE));
 } finally {
-    for (const complaint of complaints) console.log(complaint);
     await browser.close();
     rmSync(profile, { recursive: true, force: true, maxRetries: 5 });
     hostSite.close();

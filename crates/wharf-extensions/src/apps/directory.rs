@@ -19,6 +19,12 @@ pub(crate) struct PageDirectory(pub(crate) PathBuf);
 impl PageDirectory {
     /// Reads the page, with its scripts and stylesheets; the error has the path and the cause.
     pub(crate) fn read(&self) -> Result<String, String> {
+        if !self.0.is_dir() {
+            let path = self.0.display();
+            return Err(format!(
+                "its directory {path} does not exist, seen from the directory of the process"
+            ));
+        }
         let page = self.file("index.html")?;
         inline(&page, &|path| match path {
             PAGE_SCRIPT_NAME => Ok(PAGE_SCRIPT.to_owned()),

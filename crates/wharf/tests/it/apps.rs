@@ -15,7 +15,7 @@ use wharf::{
     server::Part,
     testing::HandlerTest,
 };
-use wharf_testbed::log::LogCatcher;
+use wharf_testbed::LogCatcher;
 
 const UI: &str = "io.modelcontextprotocol/ui";
 const PAGE: &str =
@@ -279,7 +279,10 @@ fn an_app_that_no_host_can_show_is_an_error() {
         (html("<!doctype html><link rel=stylesheet href=/a.css>"), "its page loads \"a.css\""),
         (App::html("https://example.com/", PAGE), "the URI of an app begins with `ui://`"),
         (App::html("ui://weather/{day}", PAGE), "the URI of an app has no variables"),
-        (App::dir("ui://weather", "/nowhere/at/all"), "index.html cannot be read"),
+        (
+            App::dir("ui://weather", "/nowhere/at/all"),
+            "its directory /nowhere/at/all does not exist",
+        ),
         (app().watch(), "only a directory can be watched"),
         (
             app().domain("weather.example.com/path"),
@@ -460,6 +463,8 @@ async fn a_directory_that_cannot_be_read_later_is_an_internal_error() {
 #[test]
 fn a_directory_serves_only_what_is_below_it() {
     let directory = Directory::new("escape");
+    let all = problems(Some(App::dir("ui://weather", &directory.0)), Tool::new("a", async || 1));
+    assert!(all[0].contains("index.html cannot be read"), "{all:?}");
     for path in ["../secret.js", "a/../../secret.js", "/../secret.js"] {
         directory.write("index.html", &format!("<!doctype html><script src='{path}'></script>"));
         let app = App::dir("ui://weather", &directory.0);
