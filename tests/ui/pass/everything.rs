@@ -157,7 +157,7 @@ pub(crate) fn main() {
         .tool::<local>()
         .tool::<shown>()
         .tool::<refresh>()
-        .add(wharf::Resource::new("ui://sum", async || "").mime(wharf::apps::MIME_TYPE))
+        .add(Resource::new("ui://sum", async || "").mime(wharf::apps::MIME_TYPE))
         .resource::<file>()
         .resource::<text>()
         .prompt::<greet>()

@@ -443,12 +443,14 @@ impl RouterBuilder {
 
     /// Builds the router, or returns all problems.
     pub fn build(mut self) -> Result<Router, BuildError> {
-        self = self.add_extensions_of_parts();
-        for prepare in mem::take(&mut self.prepare) {
-            let (parts, problems) = (&mut self.parts, &mut self.problems);
-            prepare(&mut ServerParts { parts, problems });
-        }
         let on_build = mem::take(&mut self.on_build);
+        let router = self.add_extensions_of_parts().build_router()?;
+        on_build.into_iter().for_each(|run| run(router.registry()));
+        Ok(router)
+    }
+
+    fn build_router(mut self) -> Result<Router, BuildError> {
+        self.prepare_parts();
         if self.masks_errors {
             self.parts.iter_mut().for_each(Part::mask_errors);
             if self.upstream.is_some() {
@@ -515,8 +517,15 @@ impl RouterBuilder {
             writing: Lock::new(next),
             limits: self.limits,
         });
-        on_build.into_iter().for_each(|run| run(server.registry()));
         Ok(Router::layered(server, layers))
+    }
+
+    /// Lets the extensions check and complete the parts.
+    fn prepare_parts(&mut self) {
+        for prepare in mem::take(&mut self.prepare) {
+            let (parts, problems) = (&mut self.parts, &mut self.problems);
+            prepare(&mut ServerParts { parts, problems });
+        }
     }
 
     /// Adds the extensions that parts bring, each once.
