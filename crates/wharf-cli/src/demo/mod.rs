@@ -31,12 +31,12 @@ pub(crate) fn server() -> Server {
         .tool::<tools::voyage>()
         .tool::<bill::split_bill>()
         .tool::<bill::pay_share>()
-        .app(bill::app())
         .resource::<resources::readme>()
         .resource::<resources::logo>()
         .resource::<resources::clock>()
         .resource::<resources::notes>()
         .resource::<resources::files>()
+        .app(bill::app())
         .prompt::<prompts::greet>()
         .prompt::<prompts::review>()
 }

@@ -129,7 +129,7 @@ fn inspect_gives_all_about_a_server() {
         assert_eq!(all["protocolVersion"], revision);
         assert_eq!(all["capabilities"]["tools"]["listChanged"], true);
         assert!(all["instructions"].is_string());
-        assert_eq!(all["tools"].as_array().map(Vec::len), Some(15));
+        assert_eq!(all["tools"].as_array().map(Vec::len), Some(17));
     }
 }
 
