@@ -105,8 +105,8 @@ export async function run(driver) {
         'list tools': async () => {
             const { tools } = await client.listTools();
             assert.deepEqual(names(tools), [
-                'add', 'countdown', 'deploy', 'echo', 'fail', 'forecast', 'gallery', 'poem', 'set_bonus', 'sign_in', 'sleep',
-                'touch', 'voyage', 'weather', 'workspace',
+                'add', 'countdown', 'deploy', 'echo', 'fail', 'forecast', 'gallery', 'pay_share', 'poem', 'set_bonus', 'sign_in',
+                'sleep', 'split_bill', 'touch', 'voyage', 'weather', 'workspace',
             ]);
             const add = tools.find(tool => tool.name === 'add');
             assert.ok(add.description, 'add has no description');
@@ -165,6 +165,7 @@ export async function run(driver) {
             const types = Object.fromEntries(resources.map(resource => [resource.uri, resource.mimeType]));
             assert.deepEqual(types, {
                 'demo://readme': 'text/markdown', 'demo://logo': 'image/png', 'demo://clock': 'text/plain',
+                'ui://wharf-demo/bill': 'text/html;profile=mcp-app',
             });
         },
         'list templates': async () => {

@@ -105,7 +105,8 @@ async def _(d):
 @check("list tools")
 async def _(d):
     tools = [tool.name for tool in await d.client.list_tools()]
-    expected = "add countdown deploy echo fail forecast gallery poem set_bonus sign_in sleep touch voyage weather workspace"
+    expected = "add countdown deploy echo fail forecast gallery pay_share poem set_bonus sign_in sleep split_bill touch"
+    expected += " voyage weather workspace"
     same(sorted(tools), expected.split())
 
 
@@ -138,7 +139,7 @@ async def _(d):
 @check("resources")
 async def _(d):
     resources = {str(resource.uri) for resource in await d.client.list_resources()}
-    same(resources, {"demo://readme", "demo://logo", "demo://clock"})
+    same(resources, {"demo://readme", "demo://logo", "demo://clock", "ui://wharf-demo/bill"})
     templates = {template.uri_template for template in await d.client.list_resource_templates()}
     same(templates, {"demo://files/{+path}", "demo://notes/{name}"})
     same([item.text for item in await d.client.read_resource("demo://notes/standup")], ["Note standup"])

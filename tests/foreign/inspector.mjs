@@ -48,8 +48,8 @@ const checks = {
     'list tools, strictly': async () => {
         const { tools } = await result('tools/list', '--strict');
         assert.deepEqual(sorted(tools, 'name'), [
-            'add', 'countdown', 'deploy', 'echo', 'fail', 'forecast', 'gallery', 'poem', 'set_bonus', 'sign_in', 'sleep', 'touch',
-            'voyage', 'weather', 'workspace',
+            'add', 'countdown', 'deploy', 'echo', 'fail', 'forecast', 'gallery', 'pay_share', 'poem', 'set_bonus', 'sign_in',
+            'sleep', 'split_bill', 'touch', 'voyage', 'weather', 'workspace',
         ]);
     },
     'call': async () => assert.equal(await call('add', 'a=2', 'b=3'), '5'),
@@ -69,7 +69,7 @@ const checks = {
     },
     'list resources': async () => {
         const { resources } = await result('resources/list');
-        assert.deepEqual(sorted(resources, 'uri'), ['demo://clock', 'demo://logo', 'demo://readme']);
+        assert.deepEqual(sorted(resources, 'uri'), ['demo://clock', 'demo://logo', 'demo://readme', 'ui://wharf-demo/bill']);
     },
     'list templates': async () => {
         const { resourceTemplates } = await result('resources/templates/list');

@@ -149,7 +149,8 @@ async def _(d):
 @check("list tools")
 async def _(d):
     tools = {tool.name: tool for tool in (await d.client.list_tools()).tools}
-    expected = "add countdown deploy echo fail forecast gallery poem set_bonus sign_in sleep touch voyage weather workspace"
+    expected = "add countdown deploy echo fail forecast gallery pay_share poem set_bonus sign_in sleep split_bill touch"
+    expected += " voyage weather workspace"
     same(sorted(tools), expected.split())
     assert tools["add"].description, "add has no description"
     same(tools["add"].input_schema["properties"]["a"]["type"], "integer")
@@ -229,6 +230,7 @@ async def _(d):
 async def _(d):
     resources = (await d.client.list_resources()).resources
     expected = {"demo://readme": "text/markdown", "demo://logo": "image/png", "demo://clock": "text/plain"}
+    expected["ui://wharf-demo/bill"] = "text/html;profile=mcp-app"
     same({str(resource.uri): resource.mime_type for resource in resources}, expected)
 
 

@@ -14,6 +14,8 @@ static SETS: &[(&str, &str)] = &[
     ("wharf-mcp", "client,tls"),
     ("wharf-mcp", "auth,client,tls,websocket"),
     ("wharf-mcp", "client,server"),
+    ("wharf-mcp", "apps,client"),
+    ("wharf-mcp", "apps,server"),
     ("wharf-mcp", "client,http,server"),
     ("wharf-mcp", "metrics"),
     ("wharf-mcp", "client,metrics"),

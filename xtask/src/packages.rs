@@ -1,4 +1,5 @@
-//! Installs Debian packages for the tests: `redis-server` for those of stores, `prometheus` for those of metrics.
+//! Installs Debian packages for the tests: `redis-server` for those of stores, `prometheus` for those of metrics, `chromium`
+//! for those of apps.
 
 use std::process::Command;
 
@@ -11,6 +12,11 @@ pub(crate) fn install(_: &Workspace) -> Result<(), String> {
 /// Installs Prometheus with `promtool`.
 pub(crate) fn install_prometheus(_: &Workspace) -> Result<(), String> {
     install_package("prometheus", "promtool")
+}
+
+/// Installs Chromium, which the tests start as `/usr/bin/chromium`.
+pub(crate) fn install_chromium(_: &Workspace) -> Result<(), String> {
+    install_package("chromium", "/usr/bin/chromium")
 }
 
 /// Installs a package if `program` is missing.

@@ -34,6 +34,7 @@ pub(crate) const TASKS: &[Task] = &[
             FOREIGN,
             REDIS,
             PROMETHEUS,
+            CHROMIUM,
             TEST_BUILD,
             TESTS,
             DOC_TESTS,
@@ -65,6 +66,11 @@ pub(crate) const TASKS: &[Task] = &[
         name: "prometheus",
         about: "installs prometheus for the tests of metrics, if it is missing",
         stages: &[PROMETHEUS],
+    },
+    Task {
+        name: "chromium",
+        about: "installs chromium for the tests of apps, if it is missing",
+        stages: &[CHROMIUM],
     },
     Task {
         name: "sqlite",
@@ -139,6 +145,12 @@ pub(crate) const PROMETHEUS: Stage = Stage {
     name: "prometheus",
     run: packages::install_prometheus,
     advice: "install Prometheus, so that `prometheus` and `promtool` are on the PATH, then run `cargo xtask prometheus`",
+};
+
+pub(crate) const CHROMIUM: Stage = Stage {
+    name: "chromium",
+    run: packages::install_chromium,
+    advice: "install Chromium as `/usr/bin/chromium`, then run `cargo xtask chromium`",
 };
 
 pub(crate) const SQLITE: Stage = Stage {

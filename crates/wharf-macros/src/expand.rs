@@ -146,7 +146,8 @@ fn build(
     let handler = handler(root, &function.sig, parameters);
     let start =
         quote_spanned!(ident.span()=> #root::__private::#part::#constructor(#key, #handler));
-    quote!(#start #name #description #(#setters)* #(#completions)*)
+    let part = quote!(#start #name #description #(#setters)* #(#completions)*);
+    options.app.apply(root, part)
 }
 
 fn completion(argument: &ArgumentField) -> Option<TokenStream> {

@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod app;
 mod arguments_struct;
 mod check;
 mod docs;
@@ -143,6 +144,8 @@ impl fmt::Display for AttributeKind {
 /// | `read_only`, `destructive`, `idempotent`, `open_world`, `closed_world` | hints for clients |
 /// | `task`, `task = "required"`, `task = "forbidden"` | task support; `task` is `task = "optional"` |
 /// | `after = "30s"`, `after = "detach"` | a call becomes a task after that time, or at `ctx.detach()` |
+/// | `app = "ui://…"` | page that hosts show for the tool: the URI of an `App` of the server |
+/// | `visibility = "app"`, `visibility = ["model", "app"]` | who may call the tool on hosts that show apps; default: both |
 /// | `crate = path` | path of the `wharf` crate, if it was renamed |
 ///
 /// ```

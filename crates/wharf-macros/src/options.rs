@@ -7,6 +7,7 @@ use syn::punctuated::Punctuated;
 use syn::{Expr, ExprLit, Ident, Lit, LitStr, Path, Token, parse_quote};
 
 use crate::AttributeKind;
+use crate::app::AppOptions;
 use crate::errors::CompileErrors;
 use crate::task::TaskOptions;
 
@@ -23,6 +24,7 @@ pub(crate) struct AttributeOptions {
     /// Path of the facade crate: `::wharf` unless `crate = path` replaces it.
     pub(crate) root: Path,
     tasks: TaskOptions,
+    pub(crate) app: AppOptions,
     /// Builder calls, such as `.title("…")`, in the order they were written.
     pub(crate) setters: Vec<TokenStream>,
 }
@@ -44,6 +46,8 @@ enum OptionShape {
     Task,
     After,
     Scopes,
+    App,
+    Visibility,
 }
 
 struct OptionSpec {
@@ -85,6 +89,8 @@ const OPTIONS: &[OptionSpec] = &[
     spec("after", OptionShape::After, TOOL_ONLY),
     spec("crate", OptionShape::Crate, ALL_KINDS),
     spec("scope", OptionShape::Scopes, ALL_KINDS),
+    spec("app", OptionShape::App, TOOL_ONLY),
+    spec("visibility", OptionShape::Visibility, TOOL_ONLY),
 ];
 
 /// Pairs of options that exclude each other, with the reason.
@@ -107,6 +113,7 @@ impl AttributeOptions {
             size: None,
             root: parse_quote!(::wharf),
             tasks: TaskOptions::default(),
+            app: AppOptions::default(),
             setters: Vec::new(),
         };
         let items = Punctuated::<OptionItem, Token![,]>::parse_terminated.parse2(tokens);
@@ -191,6 +198,8 @@ impl AttributeOptions {
             OptionShape::Task => self.tasks.mode(word, value).map(|()| None),
             OptionShape::After => self.tasks.start(word, value).map(|()| None),
             OptionShape::Scopes => scopes(word, value).map(Some),
+            OptionShape::App => self.app.page(word, value).map(|()| None),
+            OptionShape::Visibility => self.app.visibility(word, value).map(|()| None),
         };
         self.setters.extend(errors.keep(setter).flatten());
     }
@@ -262,7 +271,7 @@ fn check_conflicts(word: &Ident, seen: &[Ident], errors: &mut CompileErrors) {
 }
 
 /// Accepts any expression as text, so that constants and `include_str!` work.
-fn text(word: &Ident, value: Option<Expr>) -> syn::Result<Expr> {
+pub(crate) fn text(word: &Ident, value: Option<Expr>) -> syn::Result<Expr> {
     let value = required(word, value, "\"…\"")?;
     match &value {
         Expr::Lit(ExprLit { lit: Lit::Str(_), .. }) => Ok(value),
@@ -354,7 +363,7 @@ pub(crate) fn millis(text: &str) -> Option<u64> {
     number.checked_mul(*factor).filter(|&millis| millis > 0)
 }
 
-fn required(word: &Ident, value: Option<Expr>, example: &str) -> syn::Result<Expr> {
+pub(crate) fn required(word: &Ident, value: Option<Expr>, example: &str) -> syn::Result<Expr> {
     value.ok_or_else(|| {
         syn::Error::new_spanned(word, format!("`{word}` needs a value: write `{word} = {example}`"))
     })

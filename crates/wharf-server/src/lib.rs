@@ -50,7 +50,21 @@ pub use crate::middleware::{TowerLayer, TowerNext};
 #[cfg(feature = "simulation")]
 pub use crate::random::seeded::seed_rng;
 pub use crate::{
-    builder::error::{BuildError, BuildProblem},
+    builder::{Part, PromptFn, ResourceFn, RouterBuilder, ToolFn},
+    call_tracing::Tracing,
+    limits::{CallLimits, Rates},
+    middleware::{
+        Concurrency, Middleware, Next, PanicGuard, RateKey, RateLimit, Timeout, from_fn, layered,
+    },
+    router::Router,
+    tasks::{SpawnedTask, TaskMode, TaskOptions},
+    testing::*,
+};
+pub use crate::{
+    builder::{
+        error::{BuildError, BuildProblem},
+        server_parts::ServerParts,
+    },
     context::{client_requests::*, step::*, *},
     handler::{
         Handler, PlainHandler,
@@ -73,16 +87,5 @@ pub use crate::{
         runtime_changes::{Registry, WeakRegistry},
     },
     secret_file::read_private,
-};
-pub use crate::{
-    builder::{Part, PromptFn, ResourceFn, RouterBuilder, ToolFn},
-    call_tracing::Tracing,
-    limits::{CallLimits, Rates},
-    middleware::{
-        Concurrency, Middleware, Next, PanicGuard, RateKey, RateLimit, Timeout, from_fn, layered,
-    },
-    router::Router,
-    tasks::{SpawnedTask, TaskMode, TaskOptions},
-    testing::*,
 };
 pub use wharf_store::{MemoryBus, MemoryNonces, MemoryRates, MemoryRecords, memory_stores};

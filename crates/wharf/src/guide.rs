@@ -20,6 +20,9 @@ struct ExtensionsGuide;
 #[cfg(feature = "skills")]
 #[doc = include_str!("../../../docs/skills.md")]
 struct SkillsGuide;
+#[cfg(all(feature = "apps", feature = "server"))]
+#[doc = include_str!("../../../docs/apps.md")]
+struct AppsGuide;
 
 #[doc = include_str!("../../../docs/tasks.md")]
 struct TasksGuide;

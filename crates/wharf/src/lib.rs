@@ -49,6 +49,7 @@
 //! | `logs` (default) | [`Logs`](observe::Logs): log lines on stderr, for every server that ends in [`Server::run`] |
 //! | `skills` | [skills](crate::skills): directories of instructions for models |
 //! | `server-card` | [`server_card`]: the description by which clients find a server, `Server::card` |
+//! | `apps` (default) | [`apps`]: HTML pages that hosts show for tools |
 //! | `axum`, `tower` | mounting in an axum application; tower layers as middleware |
 //! | `websocket`, `tls` | WebSocket; HTTPS |
 //! | `sqlite`, `redis`, `redis-tls` | stores that outlive the process, or are shared by many |

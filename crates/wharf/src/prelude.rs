@@ -1,5 +1,7 @@
 //! Common imports of servers: `use wharf::prelude::*;`.
 
+#[cfg(all(feature = "apps", feature = "server"))]
+pub use crate::apps::{CtxAppExt as _, ToolAppExt as _};
 #[cfg(feature = "server")]
 pub use crate::{
     Args, Ctx, Extension, Json, Prompt, RawArgs, Resource, Server, State, Tool, ToolError, Uri,

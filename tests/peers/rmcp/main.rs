@@ -114,8 +114,8 @@ async fn lists_tools(era: Era) {
     let mut names: Vec<_> =
         client.list_all_tools().await.unwrap().into_iter().map(|tool| tool.name).collect();
     names.sort();
-    let all = "add countdown deploy echo fail forecast gallery poem set_bonus sign_in sleep touch voyage \
-               weather workspace";
+    let all = "add countdown deploy echo fail forecast gallery pay_share poem set_bonus sign_in sleep \
+               split_bill touch voyage weather workspace";
     assert_eq!(names.join(" "), all);
 }
 
@@ -150,7 +150,7 @@ async fn reads(era: Era) {
     let mut uris: Vec<_> =
         client.list_all_resources().await.unwrap().into_iter().map(|item| item.uri).collect();
     uris.sort();
-    assert_eq!(uris, ["demo://clock", "demo://logo", "demo://readme"]);
+    assert_eq!(uris, ["demo://clock", "demo://logo", "demo://readme", "ui://wharf-demo/bill"]);
     assert_eq!(client.list_all_resource_templates().await.unwrap().len(), 2);
 
     let note = ReadResourceRequestParams::new("demo://notes/standup");

@@ -59,6 +59,18 @@ fn plain() {}
 #[tool(cheap, description = "Quick.")]
 fn quick() {}
 
+/// Shown in a page, for pages.
+#[tool(visibility = ["model", "app"], read_only, app = concat!("ui://", "sum"))]
+async fn shown() -> i64 {
+    1
+}
+
+/// For pages.
+#[tool(visibility = "app")]
+async fn refresh() -> i64 {
+    2
+}
+
 /// Raw.
 #[tool]
 async fn raw(RawArgs(raw): RawArgs) -> String {
@@ -143,6 +155,9 @@ pub(crate) fn main() {
         .tool::<echo_text>()
         .tool::<echo_number>()
         .tool::<local>()
+        .tool::<shown>()
+        .tool::<refresh>()
+        .add(Resource::new("ui://sum", async || "").mime(wharf::apps::MIME_TYPE))
         .resource::<file>()
         .resource::<text>()
         .prompt::<greet>()

@@ -15,6 +15,11 @@ mod wharf_is_not_here {
         a + b
     }
 
+    #[harbour::tool(cheap, app = "ui://sum", visibility = ["model"], crate = harbour)]
+    pub(crate) fn show(a: i64) -> i64 {
+        a
+    }
+
     #[harbour::resource("demo://{name}", icon = "https://example.com/x.png", audience = "assistant", crate = super::dock::deep)]
     pub(crate) async fn note(name: String) -> String {
         name
@@ -22,8 +27,9 @@ mod wharf_is_not_here {
 }
 
 pub(crate) fn main() {
-    use wharf_is_not_here::{add, note};
-    assert_eq!(add(1, 2), 3);
+    use wharf_is_not_here::{add, note, show};
+    assert_eq!(add(1, 2) + show(1), 4);
+    drop(<show as wharf::server::ToolFn>::tool());
     drop(note(String::new()));
     assert!(wharf::server::Router::builder().tool::<add>().resource::<note>().build().is_ok());
 }

@@ -5,7 +5,7 @@
 //! | shape | must be |
 //! | --- | --- |
 //! | `TwoWords` | a word of the code |
-//! | `name(…)`, `name!` | a word of the code |
+//! | `name(…)`, `name!` | a word of the code, or of a script |
 //! | `two_words` | a word of the code or of its literals, as those of the protocol are; or `TwoWords` in the code, or a crate |
 //! | `WHARF_…` | a word of the code or of its literals |
 //! | `Type::name`, `module::name` | a word in a file that names the type, or in the module's file |
@@ -24,7 +24,7 @@ use super::vocabulary::{Vocabulary, options_in};
 /// Document whose names before an arrow are old ones.
 const CHANGELOG: &str = "CHANGELOG.md";
 /// Names of other projects and of readers.
-const FOREIGN: [&str; 4] = ["--api-key", "RssAnon", "init", "malloc_trim"];
+const FOREIGN: [&str; 5] = ["--api-key", "--color-text-primary", "RssAnon", "init", "malloc_trim"];
 
 pub(super) fn check(repository: &Repository) -> Vec<String> {
     let vocabulary = Vocabulary::of(repository);

@@ -12,6 +12,8 @@ pub(super) struct Repository {
     pub(super) files: Vec<String>,
     /// Rust files.
     pub(super) sources: Vec<SourceFile>,
+    /// Scripts that the crates embed.
+    pub(super) scripts: Vec<TextFile>,
     /// Markdown files.
     pub(super) documents: Vec<TextFile>,
     /// Files named `Cargo.toml`.
@@ -38,6 +40,7 @@ impl Repository {
         let sources = sources.into_iter().map(|file| SourceFile::new(&file.path, file.text));
         Ok(Repository {
             sources: sources.collect(),
+            scripts: read_all(".js")?,
             documents: read_all(".md")?,
             manifests: read_all("Cargo.toml")?,
             files,
@@ -57,6 +60,7 @@ impl Repository {
                 .iter()
                 .map(|(path, text)| SourceFile::new(path, (*text).to_owned()))
                 .collect(),
+            scripts: Vec::new(),
             documents: Vec::new(),
             manifests: Vec::new(),
         }

@@ -10,6 +10,8 @@ pub(super) struct Vocabulary<'a> {
     sources: &'a [SourceFile],
     /// Words of the code, without literals, with the indices of the sources that have them.
     code: HashMap<&'a str, Vec<usize>>,
+    /// Words of the scripts.
+    scripts: HashSet<&'a str>,
     /// Words of the code and of its literals.
     words: HashSet<&'a str>,
     /// Command line options, with `--`.
@@ -27,6 +29,7 @@ impl<'a> Vocabulary<'a> {
         Vocabulary {
             sources,
             code: words_of_code(sources),
+            scripts: repository.scripts.iter().flat_map(|file| words(&file.text)).collect(),
             words: sources.iter().flat_map(|file| words(&file.uncommented)).collect(),
             options: sources.iter().flat_map(options_of).collect(),
             packages: manifests().flat_map(names_in).chain(folders).collect(),
@@ -35,7 +38,7 @@ impl<'a> Vocabulary<'a> {
     }
 
     pub(super) fn has_in_code(&self, word: &str) -> bool {
-        self.code.contains_key(word)
+        self.code.contains_key(word) || self.scripts.contains(word)
     }
 
     pub(super) fn has(&self, word: &str) -> bool {

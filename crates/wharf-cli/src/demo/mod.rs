@@ -1,5 +1,6 @@
 //! Demo server with every MCP primitive.
 
+mod bill;
 mod media;
 mod prompts;
 mod resources;
@@ -28,11 +29,14 @@ pub(crate) fn server() -> Server {
         .tool::<tools::set_bonus>()
         .tool::<tools::touch>()
         .tool::<tools::voyage>()
+        .tool::<bill::split_bill>()
+        .tool::<bill::pay_share>()
         .resource::<resources::readme>()
         .resource::<resources::logo>()
         .resource::<resources::clock>()
         .resource::<resources::notes>()
         .resource::<resources::files>()
+        .app(bill::app())
         .prompt::<prompts::greet>()
         .prompt::<prompts::review>()
 }

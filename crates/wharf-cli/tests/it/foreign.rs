@@ -58,6 +58,8 @@ clients! {
     typescript1_tasks_http: "tasks1.mjs" "--legacy" over Http;
     extension_tasks_legacy_http: "tasks2.mjs" "--legacy" over Http;
     extension_tasks_modern_http: "tasks2.mjs" "--modern" over Http;
+    chromium_app_legacy: "app.mjs" "--legacy" over Http;
+    chromium_app_modern: "app.mjs" "--modern" over Http;
     inspector_legacy_http: "inspector.mjs" "--legacy" over Http;
     inspector_legacy_sse: "inspector.mjs" "--legacy" over Sse;
     inspector_modern_http: "inspector.mjs" "--modern" over Http;

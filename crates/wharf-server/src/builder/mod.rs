@@ -2,9 +2,11 @@
 
 pub(crate) mod error;
 pub(crate) mod prepare;
+pub(crate) mod server_parts;
 
 use std::{
     any::{TypeId, type_name},
+    collections::BTreeSet,
     mem,
     sync::Arc,
 };
@@ -17,15 +19,18 @@ use wharf_model::{
 use wharf_store::MemoryNonces;
 
 use crate::{
-    builder::{error::BuildError, prepare::PartPreparer},
+    builder::{error::BuildError, prepare::PartPreparer, server_parts::ServerParts},
     handler::{
         Handler, blocking::BlockingPool, extract::Extract, into_method_result::IntoMethodResult,
     },
     key_ring::KeyRing,
     notifications::{SubscriptionTable, custom, subscription_limits::SubscriptionLimits},
     primitives::{
-        custom_method::CustomMethod, extension::ProtocolExtension, prompt::Prompt,
-        resource::Resource, tool::Tool,
+        custom_method::CustomMethod,
+        extension::{PrepareParts, ProtocolExtension},
+        prompt::Prompt,
+        resource::Resource,
+        tool::Tool,
     },
     router::{
         access::Access,
@@ -103,6 +108,16 @@ impl Part {
             Part::Resource(_) | Part::Prompt(_) | Part::Method(_) => None,
         }
     }
+
+    /// Returns the extensions that the part brings.
+    fn extensions(&self) -> &[fn() -> ProtocolExtension] {
+        match self {
+            Part::Tool(tool) => &tool.extensions,
+            Part::Resource(resource) => &resource.extensions,
+            Part::Prompt(prompt) => &prompt.extensions,
+            Part::Method(_) => &[],
+        }
+    }
 }
 
 impl From<Tool> for Part {
@@ -163,6 +178,8 @@ pub struct RouterBuilder {
     store_key: Option<StoreKey>,
     /// Reports the operations of the stores: a server without stores does not link it.
     observe_stores: fn(Stores, Observers) -> Stores,
+    /// Functions of extensions that check and complete the parts.
+    prepare: Vec<PrepareParts>,
     on_build: Vec<Box<dyn FnOnce(Registry) + Send>>,
     problems: BuildError,
 }
@@ -192,6 +209,7 @@ impl RouterBuilder {
             stores: None,
             store_key: None,
             observe_stores: |stores, _| stores,
+            prepare: Vec::new(),
             on_build: Vec::new(),
             problems: BuildError::default(),
         }
@@ -272,7 +290,8 @@ impl RouterBuilder {
 
     /// Adds an extension of the protocol: declares it with its settings, and adds its methods and notifications.
     pub fn extension(mut self, extension: ProtocolExtension) -> Self {
-        let ProtocolExtension { id, settings, methods, notifications } = extension;
+        let ProtocolExtension { id, settings, methods, notifications, prepare } = extension;
+        self.prepare.extend(prepare);
         let item = format!("extension `{id}`");
         if !Method::is_qualified(&id) {
             let text = "its identifier is a domain in reverse, `/` and a name, such as \
@@ -424,6 +443,14 @@ impl RouterBuilder {
 
     /// Builds the router, or returns all problems.
     pub fn build(mut self) -> Result<Router, BuildError> {
+        let on_build = mem::take(&mut self.on_build);
+        let router = self.add_extensions_of_parts().build_router()?;
+        on_build.into_iter().for_each(|run| run(router.registry()));
+        Ok(router)
+    }
+
+    fn build_router(mut self) -> Result<Router, BuildError> {
+        self.prepare_parts();
         if self.masks_errors {
             self.parts.iter_mut().for_each(Part::mask_errors);
             if self.upstream.is_some() {
@@ -492,6 +519,22 @@ impl RouterBuilder {
         });
         self.on_build.into_iter().for_each(|run| run(server.registry()));
         Ok(Router::layered(server, layers))
+    }
+
+    /// Lets the extensions check and complete the parts.
+    fn prepare_parts(&mut self) {
+        for prepare in mem::take(&mut self.prepare) {
+            let (parts, problems) = (&mut self.parts, &mut self.problems);
+            prepare(&mut ServerParts { parts, problems });
+        }
+    }
+
+    /// Adds the extensions that parts bring, each once.
+    fn add_extensions_of_parts(self) -> Self {
+        let brought = self.parts.iter().flat_map(Part::extensions).map(|make| make());
+        let mut seen: BTreeSet<String> = self.extensions.keys().cloned().collect();
+        let brought: Vec<_> = brought.filter(|it| seen.insert(it.id.clone())).collect();
+        brought.into_iter().fold(self, RouterBuilder::extension)
     }
 
     /// Takes the custom methods out of the parts, and prepares them.

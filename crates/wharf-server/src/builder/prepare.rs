@@ -240,6 +240,7 @@ impl PartPreparer<'_> {
             unknown_titles,
             timeout,
             scopes,
+            ..
         } = prompt;
         let mut check = PartCheck { item: format!("prompt `{}`", info.name), problems };
         if info.name.is_empty() || info.name.chars().any(char::is_control) {
@@ -280,7 +281,7 @@ impl PartPreparer<'_> {
         order: u64,
         problems: &mut BuildError,
     ) -> CatalogEntry<ResourceInfo> {
-        let Resource { info, endpoint, declaration, cache, completions, timeout, scopes } =
+        let Resource { info, endpoint, declaration, cache, completions, timeout, scopes, .. } =
             resource;
         let mut check = PartCheck { item: format!("resource `{}`", info.uri), problems };
         if let Err(problem) = uri::check(&info.uri, self.limits.uri) {
@@ -315,7 +316,7 @@ impl PartPreparer<'_> {
         order: u64,
         problems: &mut BuildError,
     ) -> Option<CatalogEntry<TemplateInfo>> {
-        let Resource { info, endpoint, declaration, cache, completions, timeout, scopes } =
+        let Resource { info, endpoint, declaration, cache, completions, timeout, scopes, .. } =
             resource;
         let mut check = PartCheck { item: format!("resource `{}`", info.uri), problems };
         check_scope_syntax(&scopes, &mut check);

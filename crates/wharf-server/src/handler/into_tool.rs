@@ -44,6 +44,12 @@ pub trait IntoToolOutcome {
     fn output_schema() -> Option<Value> {
         None
     }
+
+    /// Returns whether results can have content for the model.
+    #[must_use]
+    fn has_content() -> bool {
+        true
+    }
 }
 
 macro_rules! as_text {
@@ -73,6 +79,10 @@ into_text! { String &'static str Box<str> Cow<'static, str> }
 impl IntoToolOutcome for () {
     fn into_tool_outcome(self) -> Outcome {
         ToolResult::default().into()
+    }
+
+    fn has_content() -> bool {
+        false
     }
 }
 
@@ -123,6 +133,10 @@ impl<T: IntoToolOutcome, E: IntoToolError> IntoToolOutcome for Result<T, E> {
 
     fn output_schema() -> Option<Value> {
         T::output_schema()
+    }
+
+    fn has_content() -> bool {
+        T::has_content()
     }
 }
 

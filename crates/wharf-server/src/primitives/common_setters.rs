@@ -41,6 +41,14 @@ macro_rules! described {
                 self
             }
 
+            #[doc = concat!("Adds an extension of the protocol to every server that has the ", $noun, " when it is built.")]
+            /// Several parts may add the same one. An extension with the same identifier that was added with
+            /// [`RouterBuilder::extension`](crate::RouterBuilder::extension) replaces it.
+            pub fn extension(mut self, extension: fn() -> crate::ProtocolExtension) -> Self {
+                self.extensions.push(extension);
+                self
+            }
+
             /// Sets the total timeout of a call. A call that takes longer ends with an error; a
             /// tool call with an error result.
             pub fn timeout(mut self, timeout: std::time::Duration) -> Self {

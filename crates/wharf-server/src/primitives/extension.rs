@@ -1,9 +1,12 @@
 //! Extensions of the protocol.
 
+use std::fmt;
+
 use serde_json::Value;
 use wharf_model::Meta;
 
 use crate::{
+    builder::server_parts::ServerParts,
     handler::{Handler, extract::Extract, into_method_result::IntoMethodResult},
     primitives::custom_method::CustomMethod,
 };
@@ -25,7 +28,6 @@ use crate::{
 /// # let _ = router;
 /// # Ok::<(), wharf::server::BuildError>(())
 /// ```
-#[derive(Debug)]
 #[must_use]
 pub struct ProtocolExtension {
     pub(crate) id: String,
@@ -33,14 +35,19 @@ pub struct ProtocolExtension {
     pub(crate) methods: Vec<CustomMethod>,
     /// Names of notifications that the server may send.
     pub(crate) notifications: Vec<String>,
+    pub(crate) prepare: Option<PrepareParts>,
 }
+
+/// Function of an extension that checks and completes the parts of a server.
+pub(crate) type PrepareParts = Box<dyn FnOnce(&mut ServerParts<'_>) + Send>;
 
 impl ProtocolExtension {
     /// Creates an extension without settings and methods. Its identifier is a domain in reverse, `/` and a
     /// name, such as `com.example/tides`.
     pub fn new(id: impl Into<String>) -> Self {
         let (methods, notifications) = (Vec::new(), Vec::new());
-        ProtocolExtension { id: id.into(), settings: Meta::new(), methods, notifications }
+        let settings = Meta::new();
+        ProtocolExtension { id: id.into(), settings, methods, notifications, prepare: None }
     }
 
     /// Sets a setting that clients read.
@@ -77,9 +84,22 @@ impl ProtocolExtension {
         self
     }
 
+    /// Checks and completes the parts of the server when it is built; replaces an earlier function. Parts that are
+    /// added to the running server are not among them.
+    pub fn prepare(mut self, prepare: impl FnOnce(&mut ServerParts<'_>) + Send + 'static) -> Self {
+        self.prepare = Some(Box::new(prepare));
+        self
+    }
+
     /// Adds a method with scopes or a timeout.
     pub fn custom_method(mut self, method: CustomMethod) -> Self {
         self.methods.push(method);
         self
+    }
+}
+
+impl fmt::Debug for ProtocolExtension {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ProtocolExtension").field("id", &self.id).finish_non_exhaustive()
     }
 }

@@ -12,7 +12,9 @@ use crate::{
         into_completion::Completer,
         into_prompt::{IntoPrompt, PromptConverter},
     },
-    primitives::{common_setters::described, completion::CompleterTable},
+    primitives::{
+        common_setters::described, completion::CompleterTable, extension::ProtocolExtension,
+    },
     schema,
     schema::ArgumentSchema,
 };
@@ -46,6 +48,7 @@ pub struct Prompt {
     pub(crate) unknown_titles: Vec<String>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) scopes: Vec<String>,
+    pub(crate) extensions: Vec<fn() -> ProtocolExtension>,
 }
 
 impl Prompt {
@@ -105,6 +108,7 @@ impl Prompt {
             unknown_titles,
             timeout: None,
             scopes: Vec::new(),
+            extensions: Vec::new(),
         }
     }
 

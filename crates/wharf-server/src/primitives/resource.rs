@@ -11,7 +11,9 @@ use crate::{
         into_completion::Completer,
         into_contents::{ContentsConverter, IntoContents},
     },
-    primitives::{common_setters::described, completion::CompleterTable},
+    primitives::{
+        common_setters::described, completion::CompleterTable, extension::ProtocolExtension,
+    },
 };
 
 /// Resource, or all resources of one URI template, read by a function.
@@ -40,6 +42,7 @@ pub struct Resource {
     pub(crate) completions: CompleterTable,
     pub(crate) timeout: Option<Duration>,
     pub(crate) scopes: Vec<String>,
+    pub(crate) extensions: Vec<fn() -> ProtocolExtension>,
 }
 
 /// Metadata of a read result besides its contents.
@@ -101,7 +104,14 @@ impl Resource {
             completions: CompleterTable::default(),
             timeout: None,
             scopes: Vec::new(),
+            extensions: Vec::new(),
         }
+    }
+
+    /// Returns the resource as clients receive it; of a template, `uri` is the template.
+    #[must_use]
+    pub fn info(&self) -> &ResourceInfo {
+        &self.info
     }
 
     /// Returns the URI or the URI template.

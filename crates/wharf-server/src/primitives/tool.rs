@@ -11,7 +11,7 @@ use crate::{
         extract::{Declaration, Extract},
         into_tool::{IntoToolOutcome, ToolConverter},
     },
-    primitives::common_setters::described,
+    primitives::{common_setters::described, extension::ProtocolExtension},
     schema::ArgumentSchema,
     tasks::{
         TaskMode,
@@ -43,11 +43,13 @@ pub struct Tool {
     pub(crate) endpoint: Arc<dyn Endpoint>,
     pub(crate) declaration: Declaration,
     pub(crate) stricter_than_type: bool,
+    pub(crate) has_content: bool,
     /// True if the schema is hand-written: then it is validated when the server is built.
     pub(crate) own_input: bool,
     pub(crate) own_output: bool,
     pub(crate) timeout: Option<Duration>,
     pub(crate) scopes: Vec<String>,
+    pub(crate) extensions: Vec<fn() -> ProtocolExtension>,
     pub(crate) task: Option<TaskMode>,
     /// Set together with `task`, so that only servers with tasks link the runtime.
     pub(crate) task_runtime: Option<&'static dyn TaskRuntime>,
@@ -123,10 +125,12 @@ impl Tool {
             endpoint,
             declaration,
             stricter_than_type: typed.stricter_than_type,
+            has_content: R::has_content(),
             own_input: false,
             own_output: false,
             timeout: None,
             scopes: Vec::new(),
+            extensions: Vec::new(),
             task: None,
             task_runtime: None,
         }
@@ -136,6 +140,12 @@ impl Tool {
     #[must_use]
     pub fn info(&self) -> &ToolInfo {
         &self.info
+    }
+
+    /// Returns whether its results can have content for the model: false for a function that returns `()`.
+    #[must_use]
+    pub fn has_content(&self) -> bool {
+        self.has_content
     }
 
     /// Hints that the tool changes nothing.

@@ -12,7 +12,7 @@ use wharf_model::{
 };
 use wharf_server::{
     Access, BuildError, Extract, Handler, IntoMethodResult, Middleware, Part, PromptFn,
-    ProtocolExtension, ResourceFn, Router, RouterBuilder, TaskOptions, ToolFn,
+    ProtocolExtension, Registry, ResourceFn, Router, RouterBuilder, TaskOptions, ToolFn,
 };
 use wharf_transport::{ServerContext, ThreadTimer};
 use wharf_wire::{ErrorProfile, ServerProtocol, SupportedEras};
@@ -314,6 +314,23 @@ impl Server {
     /// ```
     pub fn store_key(self, cipher: impl StateCipher) -> Self {
         self.routing(|router| router.store_key(cipher))
+    }
+
+    /// Calls `run` with the [registry](crate::server::Registry) as soon as the server is built, for code that changes the
+    /// running server or notifies subscribers. Such code holds a [`WeakRegistry`](crate::server::WeakRegistry), so that
+    /// it does not keep the server in memory.
+    ///
+    /// ```
+    /// use wharf::Server;
+    ///
+    /// let server = Server::new("harbour", "1.0.0").on_build(|registry| {
+    ///     let registry = registry.downgrade();
+    ///     std::thread::spawn(move || registry.upgrade().map(|it| it.resource_updated("harbour://tide")));
+    /// });
+    /// # let _ = server;
+    /// ```
+    pub fn on_build(self, run: impl FnOnce(Registry) + Send + 'static) -> Self {
+        self.routing(|router| router.on_build(run))
     }
 
     /// Sets the time for which clients may cache lists and server info.

@@ -2,6 +2,8 @@
 
 #[cfg(feature = "metrics")]
 mod admin;
+#[cfg(feature = "apps")]
+mod apps;
 mod builder;
 #[cfg(feature = "server-card")]
 mod card;
@@ -30,8 +32,8 @@ pub use wharf_server::{
     Access, BuildError, BuildProblem, CallLimits, ClientRequestError, Completer, CustomMethod,
     Declaration, Extract, Handler, Incoming, IntoCompletion, IntoContents, IntoMethodResult,
     IntoPrompt, IntoToolError, IntoToolOutcome, Item, KeyError, KeyRing, Part, PlainHandler,
-    PromptFn, ProtocolExtension, Rates, Registry, ResourceFn, Router, RouterBuilder, StepError,
-    ToolFn, Visibility, WeakRegistry, read_private, safe_join,
+    PromptFn, ProtocolExtension, Rates, Registry, ResourceFn, Router, RouterBuilder, ServerParts,
+    StepError, ToolFn, Visibility, WeakRegistry, read_private, safe_join,
 };
 pub use wharf_transport::{LineLimits, Shutdown, ThreadTimer, TokioTimer};
 pub use wharf_wire::{ErrorProfile, MessageLimits};

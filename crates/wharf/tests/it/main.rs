@@ -8,6 +8,8 @@
 
 #[cfg(all(feature = "auth", feature = "tls", feature = "websocket"))]
 mod advisories;
+#[cfg(all(feature = "apps", feature = "client", feature = "http"))]
+mod apps;
 #[cfg(all(feature = "axum", feature = "oauth-proxy"))]
 mod axum_nested;
 #[cfg(all(feature = "auth", feature = "client", feature = "http", feature = "websocket"))]

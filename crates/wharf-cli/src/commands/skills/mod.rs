@@ -23,7 +23,7 @@ const URI_HINT: &str = "`wharf skills list TARGET` shows the URIs.";
 impl Run for Skills {
     async fn run(&self, context: &Context) -> Result<(), CliError> {
         let words = self.words.words.clone();
-        let (target, words) = target::split(words, &context.shared.command)?;
+        let (target, words) = target_argument::split(words, &context.shared.command)?;
         self.check_options()?;
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         match (self.what, &words[..]) {

@@ -13,8 +13,8 @@ fn list_gives_all_that_is_offered_or_one_kind() {
     assert_eq!(all["tools"][0]["name"], "add");
     assert_eq!(all["tools"][0]["inputSchema"]["properties"]["a"]["type"], "integer");
     for (kind, key, count) in [
-        ("tools", "tools", 15),
-        ("resources", "resources", 3),
+        ("tools", "tools", 17),
+        ("resources", "resources", 4),
         ("templates", "resourceTemplates", 2),
         ("prompts", "prompts", 2),
     ] {
@@ -129,7 +129,7 @@ fn inspect_gives_all_about_a_server() {
         assert_eq!(all["protocolVersion"], revision);
         assert_eq!(all["capabilities"]["tools"]["listChanged"], true);
         assert!(all["instructions"].is_string());
-        assert_eq!(all["tools"].as_array().map(Vec::len), Some(15));
+        assert_eq!(all["tools"].as_array().map(Vec::len), Some(17));
     }
 }
 

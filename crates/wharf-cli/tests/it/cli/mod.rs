@@ -29,8 +29,8 @@ pub(crate) mod sandbox;
 mod scripted_server;
 #[cfg(target_os = "linux")]
 mod serve_http;
-mod skills;
 mod server_card;
+mod skills;
 #[cfg(unix)]
 mod stores;
 #[cfg(unix)]
