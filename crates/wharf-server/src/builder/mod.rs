@@ -442,11 +442,8 @@ impl RouterBuilder {
     }
 
     /// Builds the router, or returns all problems.
-    pub fn build(mut self) -> Result<Router, BuildError> {
-        let on_build = mem::take(&mut self.on_build);
-        let router = self.add_extensions_of_parts().build_router()?;
-        on_build.into_iter().for_each(|run| run(router.registry()));
-        Ok(router)
+    pub fn build(self) -> Result<Router, BuildError> {
+        self.add_extensions_of_parts().build_router()
     }
 
     fn build_router(mut self) -> Result<Router, BuildError> {

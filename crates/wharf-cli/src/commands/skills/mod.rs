@@ -15,7 +15,7 @@ use crate::{
     context::Context,
     error::CliError,
     show::{blobs_of_read, read_lines, save, skill_lines, skill_table},
-    target,
+    target_argument,
 };
 
 const URI_HINT: &str = "`wharf skills list TARGET` shows the URIs.";
