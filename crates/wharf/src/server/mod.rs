@@ -11,6 +11,7 @@ mod limits;
 #[cfg(feature = "otlp")]
 mod otlp;
 mod reply_stream;
+mod run;
 mod run_log;
 #[cfg(feature = "http")]
 mod startup_notice;

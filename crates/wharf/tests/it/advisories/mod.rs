@@ -19,6 +19,7 @@ mod harness;
 mod http2_floods;
 mod http_client;
 mod http_statuses;
+mod limit_lines;
 mod log_lines;
 mod malformed_http;
 #[cfg(feature = "oauth-proxy")]
@@ -33,6 +34,7 @@ mod server_process;
 mod session_creation;
 mod session_hijacking;
 mod slow_clients;
+mod task_lines;
 mod tls;
 mod token_expiry;
 mod token_scope_filtering;
