@@ -68,7 +68,14 @@ impl ClientState {
     fn observation<'a>(&'a self, about: &'a ServerInfo) -> ClientObservation<'a> {
         let protocol_version = Some(&*about.revision).filter(|date| !date.is_empty());
         let (observers, server) = (&self.observers, &self.server);
-        ClientObservation { observers, server, protocol_version, has_target: None }
+        let forwards_baggage = self.options.forward_baggage;
+        ClientObservation {
+            observers,
+            server,
+            protocol_version,
+            has_target: None,
+            forwards_baggage,
+        }
     }
 }
 
@@ -145,7 +152,7 @@ impl ClientHandle {
     ) -> ActiveCall {
         let timer = self.timer().clone();
         if self.0.observers.is_empty() {
-            request.continue_trace();
+            request.continue_trace_upstream(self.0.options.forward_baggage);
             return ActiveCall::start(service, request, timer, deadlines);
         }
         let about = self.about();
@@ -161,8 +168,12 @@ impl ClientHandle {
         outbox: Outbox,
     ) -> BoxFuture<Outcome> {
         let transport = self.transport();
+        let forwards_baggage = self.0.options.forward_baggage;
+        if !forwards_baggage {
+            request.remove_baggage();
+        }
         if self.0.observers.is_empty() && transport.observers().is_empty() {
-            request.continue_trace();
+            request.continue_trace_upstream(forwards_baggage);
             return transport.call(request, outbox);
         }
         let about = self.about();

@@ -1,14 +1,14 @@
 //! Observer that makes a `tracing` span of each call, and writes one log line at its end.
 
-use std::{borrow::Cow, time::Duration};
+use std::{borrow::Cow, error::Error as _, time::Duration};
 
 use tracing::{Level, Span, field::Empty};
 use wharf_model::{
-    CallEnd, CallOutcome, CallRole, CallScope, CallStart, CallState, CurrentTrace, Error, Method,
-    ObservedEvent, Observer, Request, hashed_id, printable,
+    CallEnd, CallOutcome, CallScope, CallStart, CallState, CurrentTrace, Error, ErrorKind,
+    LogThrottle, Method, ObservedEvent, Observer, Request, TraceContext, printable,
 };
 
-use crate::{event_log, handler::tool_error::with_sources};
+use crate::{call_facts::CallFacts, event_log, handler::tool_error::with_sources};
 
 /// Makes one `tracing` span of each call, by the OpenTelemetry conventions for MCP, and writes one log line at its end.
 /// Neither has arguments. Nothing is allocated while no `tracing` subscriber is installed. Every `Server` has this
@@ -18,11 +18,22 @@ use crate::{event_log, handler::tool_error::with_sources};
 /// attributes of [`SPAN_ATTRIBUTES`](wharf_model::SPAN_ATTRIBUTES).
 ///
 /// The line has the fields `method`, `name`, `id`, `revision`, `transport`, `principal`, `session` (hashed), `ms`,
-/// `outcome`, `error`, `trace_id` and `span_id`. Its level is `INFO`, `WARN` after a timeout, and `ERROR` if the handler
-/// panicked, or failed with an [`Error`](wharf_model::Error) that has a source. `error` is the text of the source or the
-/// panic, which the client does not receive, or else that of the error or of the tool's result.
+/// `outcome`, `error`, `trace_id` and `span_id`. Its level is `INFO`; `WARN` after a timeout, and at most every ten
+/// seconds if the caller lacks a scope or the rate limit was reached; and `ERROR` if the handler panicked, or failed with an
+/// [`Error`](wharf_model::Error) that has a source. `error` is the text of the source or the panic, which the client does
+/// not receive, or else that of the error or of the tool's result. The run of a task has a line only if it failed, with
+/// the hash of the task's id as `task`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tracing;
+
+/// Errors of calls that hint at an attack, at a wrong configuration or at limits that are too low. Any client can cause
+/// them, so that their lines are limited; the others are at `INFO`. Each limit that overloads the server has a line of its
+/// own.
+static WARNED_ERRORS: [(ErrorKind, LogThrottle); 3] = [
+    (ErrorKind::InsufficientScope, LogThrottle::new()),
+    (ErrorKind::Forbidden, LogThrottle::new()),
+    (ErrorKind::RateLimited, LogThrottle::new()),
+];
 
 impl Observer for Tracing {
     fn is_active(&self) -> bool {
@@ -50,24 +61,15 @@ impl Observer for Tracing {
     }
 }
 
-/// Span of a call, and the fields of its line.
+/// Span of a call, and the facts for its line.
 struct TracedCall {
     span: Span,
     trace: CurrentTrace,
-    role: CallRole,
-    method: Cow<'static, str>,
-    name: Option<String>,
-    id: Option<String>,
-    revision: Option<String>,
-    transport: Option<&'static str>,
-    principal: Option<String>,
-    session: Option<String>,
+    facts: CallFacts,
 }
 
 impl TracedCall {
     fn start(call: &CallStart<'_>) -> TracedCall {
-        let request = call.request();
-        let owned = |text: Cow<'_, str>| text.into_owned();
         // An observer before this one may have made a span; without one, calls continue the trace of the caller.
         let trace = match CurrentTrace::get() {
             CurrentTrace::None => {
@@ -75,28 +77,11 @@ impl TracedCall {
             }
             known => known,
         };
-        TracedCall {
-            span: span(call),
-            trace,
-            role: call.role(),
-            method: match (request.method, call.role()) {
-                (Method::Custom, _) => Cow::Owned(printable(&call.method_name())),
-                (_, CallRole::Task) => "task".into(),
-                (Method::Discover, _) => Cow::Owned(call.method_name().into_owned()),
-                (method, _) => method.name().into(),
-            },
-            name: Some(printable(&request.target()))
-                .filter(|it| !it.is_empty() && request.method != Method::Custom),
-            id: call.span_attribute("jsonrpc.request.id").map(owned),
-            revision: call.protocol_version().map(str::to_owned),
-            transport: call.transport().map(|it| it.name()),
-            principal: call.principal().map(|it| printable(it.id())),
-            session: call.session_id().map(hashed_id),
-        }
+        TracedCall { span: span(call), trace, facts: CallFacts::of(call) }
     }
 }
 
-/// Creates the span. Attributes that the call does not have are absent.
+/// Creates the span. Attributes that the call does not have are absent; none is formatted if spans are off.
 fn span(call: &CallStart<'_>) -> Span {
     let value = |name| call.span_attribute(name);
     let port = |name| value(name).and_then(|it| it.parse::<u64>().ok());
@@ -128,11 +113,17 @@ fn span(call: &CallStart<'_>) -> Span {
 
 impl CallScope for TracedCall {
     fn run(&mut self, poll: &mut dyn FnMut()) {
-        self.span.in_scope(|| self.trace.within(poll));
+        match (self.span.is_disabled(), &self.trace) {
+            (true, CurrentTrace::None) => poll(),
+            (true, trace) => trace.within(poll),
+            (false, trace) => self.span.in_scope(|| trace.within(poll)),
+        }
     }
 
     fn ended(&mut self, end: &CallEnd<'_>) {
-        self.record_end(end);
+        if !self.span.is_disabled() {
+            self.record_end(end);
+        }
         self.write_line(end);
     }
 }
@@ -151,51 +142,65 @@ impl TracedCall {
         }
     }
 
-    /// Writes the line outside of the span, whose fields it would repeat.
-    fn write_line(&self, end: &CallEnd<'_>) {
-        let context = match &self.trace {
+    fn trace_context(&self) -> Option<&TraceContext> {
+        match &self.trace {
             CurrentTrace::Context(context) => Some(context),
             CurrentTrace::None | CurrentTrace::Unsampled => None,
-        };
-        let ids =
-            context.map(|it| (format!("{:032x}", it.trace_id()), format!("{:016x}", it.span_id())));
-        let (trace_id, span_id) = ids.unzip();
+        }
+    }
+
+    /// Writes the line outside of the span, whose fields it would repeat.
+    fn write_line(&self, end: &CallEnd<'_>) {
+        let facts = &self.facts;
         macro_rules! line {
-            ($level:ident) => {
+            ($level:ident, $suppressed:expr) => {
+                // The fields are formatted only if the line is written.
                 tracing::event!(
                     parent: None,
                     Level::$level,
-                    role = role_name(self.role),
-                    method = &*self.method,
-                    name = self.name,
-                    id = self.id,
-                    revision = self.revision,
-                    transport = self.transport,
-                    principal = self.principal,
-                    session = self.session,
+                    role = facts.role_name(),
+                    method = &*facts.method_name(),
+                    name = facts.target(),
+                    task = facts.task(),
+                    id = facts.request_id(),
+                    revision = facts.revision(),
+                    transport = facts.transport(),
+                    principal = facts.principal(),
+                    session = facts.session(),
                     ms = milliseconds(end.elapsed()),
                     outcome = end.name(),
                     error = end.error_text(),
-                    trace_id,
-                    span_id,
+                    trace_id = self.trace_context().map(|it| format!("{:032x}", it.trace_id())),
+                    span_id = self.trace_context().map(|it| format!("{:016x}", it.span_id())),
+                    suppressed = $suppressed,
                     "call finished"
                 )
             };
         }
+        let none = None::<u64>;
         match end.outcome() {
-            CallOutcome::Panicked(_) => line!(ERROR),
-            _ if end.error().is_some_and(|it| cause(it).is_some()) => line!(ERROR),
-            // Start and end of a task are events of their own, without the cause of its failure.
-            _ if self.role == CallRole::Task => {}
-            CallOutcome::TimedOut => line!(WARN),
-            _ => line!(INFO),
+            CallOutcome::Panicked(_) => line!(ERROR, none),
+            _ if end.error().is_some_and(|it| it.source().is_some()) => line!(ERROR, none),
+            CallOutcome::TimedOut => line!(WARN, none),
+            // The start and the end of a task are events, and so is the reason for which a run is dropped.
+            outcome if facts.is_task() && is_quiet_end(outcome, end) => {}
+            _ => match warning(end) {
+                Some(suppressed) => line!(WARN, Some(suppressed)),
+                None => line!(INFO, none),
+            },
         }
     }
 }
 
-/// Returns the value of `role`: only a client's lines have it.
-fn role_name(role: CallRole) -> Option<&'static str> {
-    (role == CallRole::Client).then_some("client")
+/// Returns whether the run of a task ended without a failure of its own.
+fn is_quiet_end(outcome: CallOutcome<'_>, end: &CallEnd<'_>) -> bool {
+    matches!(outcome, CallOutcome::Cancelled) || end.error_type().is_none()
+}
+
+/// Returns the number of suppressed warnings if the call ended with an error of [`WARNED_ERRORS`] and its line is due.
+fn warning(end: &CallEnd<'_>) -> Option<u64> {
+    let kind = end.error()?.kind;
+    WARNED_ERRORS.iter().find(|(warned, _)| *warned == kind)?.1.due()
 }
 
 /// Returns milliseconds with three decimals.

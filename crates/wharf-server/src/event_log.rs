@@ -1,11 +1,11 @@
 //! Log lines of events: one for each refusal, slow client, full queue, session, stream, store outage, task change and
 //! upstream change.
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, net::SocketAddr};
 
 use wharf_model::{
-    Error, LogThrottle, ObservedEvent, ObservedTransport, Refusal, RefusalReason, SessionEnd,
-    TaskChange, TaskEvent, UpstreamChange, hashed_id, printable,
+    CallErrorType, Error, LogThrottle, ObservedEvent, ObservedTransport, Refusal, RefusalReason,
+    SessionEnd, TaskChange, TaskEvent, UpstreamChange, hashed_id, printable,
 };
 
 use crate::call_tracing::cause;
@@ -36,24 +36,13 @@ static REFUSED: [[LogThrottle; TRANSPORTS]; RefusalReason::ALL.len()] =
     [const { [const { LogThrottle::new() }; TRANSPORTS] }; RefusalReason::ALL.len()];
 static QUEUE_FULL: LogThrottle = LogThrottle::new();
 static SLOW_CLIENT: [LogThrottle; TRANSPORTS] = [const { LogThrottle::new() }; TRANSPORTS];
-/// A full store may fail and recover with each call.
-static STORE_FAILED: LogThrottle = LogThrottle::every_seconds(1);
-static STORE_RECOVERED: LogThrottle = LogThrottle::every_seconds(1);
 
 /// Writes the line of an event.
 pub(crate) fn log(event: &ObservedEvent<'_>) {
     match *event {
         ObservedEvent::Refused(refusal) => log_refusal(&refusal),
-        ObservedEvent::QueueFull { running, waiting } if QUEUE_FULL.is_due() => {
-            tracing::warn!(running, waiting, "rejecting calls: the queue is full");
-        }
-        ObservedEvent::SlowClientClosed { transport, client }
-            if SLOW_CLIENT[transport as usize].is_due() =>
-        {
-            let transport = transport.name();
-            let client = client.map(tracing::field::display);
-            tracing::warn!(transport, client, "closed a connection: the client does not read");
-        }
+        ObservedEvent::QueueFull { running, waiting } => log_queue_full(running, waiting),
+        ObservedEvent::SlowClientClosed { transport, client } => log_slow_client(transport, client),
         ObservedEvent::SessionStarted { transport, client } => {
             let (transport, client) = (transport.name(), client.map(tracing::field::display));
             tracing::debug!(transport, client, "started a session");
@@ -65,11 +54,12 @@ pub(crate) fn log(event: &ObservedEvent<'_>) {
         ObservedEvent::StreamClosed { transport } => {
             tracing::trace!(transport = transport.name(), "closed an event stream");
         }
-        ObservedEvent::StoreFailed { store, error } if STORE_FAILED.is_due() => {
+        // Not throttled, so that the last line is true: the store reports no more than a few changes in each minute.
+        ObservedEvent::StoreFailed { store, error } => {
             let error = error_text(error);
             tracing::error!(store, error, "lost the store: its operations fail");
         }
-        ObservedEvent::StoreRecovered { store, outage } if STORE_RECOVERED.is_due() => {
+        ObservedEvent::StoreRecovered { store, outage } => {
             tracing::info!(store, ?outage, "recovered the store");
         }
         ObservedEvent::Task(task) => log_task(&task),
@@ -78,24 +68,46 @@ pub(crate) fn log(event: &ObservedEvent<'_>) {
     }
 }
 
+fn log_queue_full(running: usize, waiting: usize) {
+    if let Some(suppressed) = QUEUE_FULL.due() {
+        tracing::warn!(running, waiting, suppressed, "rejecting calls: the queue is full");
+    }
+}
+
+fn log_slow_client(transport: ObservedTransport, client: Option<SocketAddr>) {
+    if let Some(suppressed) = SLOW_CLIENT[transport as usize].due() {
+        let (transport, client) = (transport.name(), client.map(tracing::field::display));
+        let problem = "closed a connection: the client does not read";
+        tracing::warn!(transport, client, suppressed, "{problem}");
+    }
+}
+
 fn log_refusal(refusal: &Refusal<'_>) {
     let Refusal { reason, transport, status, client, detail, .. } = *refusal;
     // The listener logs it itself, with the limit to raise.
-    if reason == RefusalReason::NoDescriptors
-        || !REFUSED[reason as usize][transport as usize].is_due()
-    {
+    if reason == RefusalReason::NoDescriptors {
         return;
     }
+    let Some(suppressed) = REFUSED[reason as usize][transport as usize].due() else { return };
     let (name, transport) = (reason.name(), transport.name());
     let client = client.map(tracing::field::display);
     let detail = detail.filter(|detail| !detail.is_empty()).map(printable);
+    macro_rules! line {
+        ($level:ident) => {
+            tracing::$level!(
+                reason = name,
+                transport,
+                status,
+                client,
+                detail,
+                suppressed,
+                "refused a request"
+            )
+        };
+    }
     match WARNED_REFUSALS.contains(&reason) {
-        true => {
-            tracing::warn!(reason = name, transport, status, client, detail, "refused a request");
-        }
-        false => {
-            tracing::info!(reason = name, transport, status, client, detail, "refused a request");
-        }
+        true => line!(warn),
+        false => line!(info),
     }
 }
 
@@ -106,30 +118,33 @@ fn log_session_end(end: &SessionEnd<'_>) {
 }
 
 fn log_task(event: &TaskEvent<'_>) {
-    let TaskEvent { id, tool, change, .. } = *event;
-    let is_info =
-        matches!(change, TaskChange::Started | TaskChange::TakenOver | TaskChange::Ended { .. });
-    // The hash takes time.
-    let is_enabled = match is_info {
-        true => tracing::enabled!(tracing::Level::INFO),
-        false => tracing::enabled!(tracing::Level::DEBUG),
-    };
-    if !is_enabled {
-        return;
+    let TaskEvent { id, change, principal, trace, .. } = *event;
+    macro_rules! line {
+        ($level:ident, $message:literal $($field:tt)*) => {
+            // The fields are formatted only if the line is written.
+            tracing::$level!(
+                task = hashed_id(id),
+                tool = printable(event.tool),
+                $($field)*
+                principal = principal.map(printable),
+                trace_id = trace.map(|it| format!("{:032x}", it.trace_id())),
+                $message
+            )
+        };
     }
-    let (task, tool) = (hashed_id(id), printable(tool));
     match change {
-        TaskChange::Created => tracing::debug!(task, tool, "created a task"),
-        TaskChange::Started => tracing::info!(task, tool, "started a task"),
+        TaskChange::Created => line!(debug, "created a task"),
+        TaskChange::Started => line!(info, "started a task"),
         TaskChange::Step { name } => {
-            tracing::debug!(task, tool, step = printable(name), "recorded a step of a task");
+            line!(debug, "recorded a step of a task" step = printable(name),);
         }
         TaskChange::TakenOver => {
-            tracing::info!(task, tool, "took over a task: its process did not renew the lease");
+            line!(info, "took over a task: its process did not renew the lease");
         }
-        TaskChange::InputRequired => tracing::debug!(task, tool, "waiting for input of a task"),
-        TaskChange::Ended { state, age } => {
-            tracing::info!(task, tool, state, ?age, "ended a task");
+        TaskChange::InputRequired => line!(debug, "waiting for input of a task"),
+        TaskChange::Ended { state, age, error_type } => {
+            let error_type = error_type.map(CallErrorType::name);
+            line!(info, "ended a task" state, error_type = error_type.as_deref(), ?age,);
         }
         _ => {}
     }

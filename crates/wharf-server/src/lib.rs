@@ -24,6 +24,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod builder;
+mod call_facts;
 mod call_tracing;
 mod context;
 mod event_log;

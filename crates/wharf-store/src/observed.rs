@@ -4,12 +4,13 @@ use std::{
     any::Any,
     collections::BTreeMap,
     sync::{
-        Arc, MutexGuard,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
+use tokio::time::Instant;
 use wharf_model::{
     AttachResult, Bus, BusSubscriber, Error, EventStore, Events, Lock, NonceStore, ObservedEvent,
     Observers, Record, RecordStore, Retention, Stored, Stores,
@@ -39,7 +40,7 @@ use wharf_model::{
 /// ```
 #[must_use]
 pub fn observed(stores: Stores, observers: Observers) -> Stores {
-    let outage = StoreOutage { failing: AtomicBool::new(false), began: Lock::new(None) };
+    let outage = StoreOutage::default();
     let report = StoreReport(Arc::new(ReportTarget { name: stores.name, observers, outage }));
     let records = |store, operations| ObservedRecords { store, report: report.clone(), operations };
     stores
@@ -62,16 +63,37 @@ struct ReportTarget {
     outage: StoreOutage,
 }
 
+/// Outages that follow one another within this time are one, so that a store that fails now and then does not fill the
+/// log, and the last line about it is true.
+const HOLD_DOWN: Duration = Duration::from_secs(10);
+
 /// Outage of an engine.
+#[derive(Default)]
 struct StoreOutage {
     failing: AtomicBool,
-    /// Time of the first failure, and whether the store needed room for that operation.
-    began: Lock<Option<(Instant, bool)>>,
+    times: Lock<OutageTimes>,
 }
 
-impl StoreOutage {
-    fn lock(&self) -> MutexGuard<'_, Option<(Instant, bool)>> {
-        self.began.lock()
+/// Times of the failures of an engine.
+#[derive(Default)]
+struct OutageTimes {
+    /// Time of the first failure, and whether the store needed room for that operation.
+    began: Option<(Instant, bool)>,
+    last_failure: Option<Instant>,
+    recovered: Option<Instant>,
+}
+
+impl OutageTimes {
+    /// Ends the outage; returns its duration. After a recent recovery, the store must work for some time first.
+    fn end(&mut self, grows: bool) -> Option<Duration> {
+        let is_recent = |time: Option<Instant>| time.is_some_and(|it| it.elapsed() < HOLD_DOWN);
+        if is_recent(self.recovered) && is_recent(self.last_failure) {
+            return None;
+        }
+        // A full store still reads.
+        let (since, _) = self.began.take_if(|(_, failed_to_grow)| grows || !*failed_to_grow)?;
+        self.recovered = Some(Instant::now());
+        Some(since.elapsed())
     }
 }
 
@@ -119,20 +141,23 @@ impl ReportTarget {
 
     #[cold]
     fn failed(&self, grows: bool, error: &Error) {
-        if !self.outage.failing.swap(true, Ordering::Relaxed) {
-            *self.outage.lock() = Some((Instant::now(), grows));
+        let now = Instant::now();
+        let mut times = self.outage.times.lock();
+        times.last_failure = Some(now);
+        if times.began.is_none() {
+            times.began = Some((now, grows));
+            self.outage.failing.store(true, Ordering::Relaxed);
+            // Within the lock, so that the order of the events is that of the changes.
             self.observers.emit(|| ObservedEvent::StoreFailed { store: self.name, error });
         }
     }
 
     #[cold]
     fn recovered(&self, grows: bool) {
-        // A full store still reads.
-        let began = self.outage.lock().take_if(|(_, failed_to_grow)| grows || !*failed_to_grow);
-        if let Some((since, _)) = began {
+        let mut times = self.outage.times.lock();
+        if let Some(outage) = times.end(grows) {
             self.outage.failing.store(false, Ordering::Relaxed);
-            let (store, outage) = (self.name, since.elapsed());
-            self.observers.emit(|| ObservedEvent::StoreRecovered { store, outage });
+            self.observers.emit(|| ObservedEvent::StoreRecovered { store: self.name, outage });
         }
     }
 }
@@ -302,5 +327,24 @@ mod tests {
         assert!(stores.tasks.remove("one").await.unwrap());
         assert!(insert("two").await.unwrap());
         assert_eq!(*outages.0.lock(), ["failed", "recovered"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_store_that_fails_now_and_then_recovers_when_it_has_worked_for_some_time() {
+        let outages = Outages::default();
+        let full = memory_stores().tasks(MemoryRecords::new(1, 1 << 20));
+        let stores = observed(full, Observers::default().with(outages.clone()));
+        let insert = |id: &str| stores.tasks.insert(Record::new(id), 10);
+        assert!(insert("one").await.unwrap());
+        for _ in 0..5 {
+            assert!(insert("two").await.is_err());
+            assert!(stores.tasks.remove("one").await.unwrap());
+            assert!(insert("one").await.unwrap());
+        }
+        assert_eq!(*outages.0.lock(), ["failed", "recovered", "failed"]);
+        tokio::time::advance(HOLD_DOWN).await;
+        assert!(stores.tasks.remove("one").await.unwrap());
+        assert!(insert("one").await.unwrap());
+        assert_eq!(*outages.0.lock(), ["failed", "recovered", "failed", "recovered"]);
     }
 }

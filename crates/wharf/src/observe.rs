@@ -6,10 +6,10 @@
 
 pub use wharf_model::{
     CallEnd, CallErrorType, CallOutcome, CallRole, CallScope, CallStart, CallState, CurrentTrace,
-    NetworkProtocolVersion, ObservedEvent, ObservedServer, ObservedSession, ObservedTransport,
-    Observer, Observers, Refusal, RefusalReason, SPAN_ATTRIBUTES, SPAN_CONVENTIONS,
-    SPAN_END_ATTRIBUTES, SessionEnd, SpanAttributeFn, TaskChange, TaskEvent, TraceContext,
-    UpstreamChange, hashed_id, printable, random_id,
+    NetworkProtocolVersion, ObservedEvent, ObservedServer, ObservedSession, ObservedTask,
+    ObservedTransport, Observer, Observers, Refusal, RefusalReason, SPAN_ATTRIBUTES,
+    SPAN_CONVENTIONS, SPAN_END_ATTRIBUTES, SessionEnd, SpanAttributeFn, TaskChange, TaskEvent,
+    TraceContext, UpstreamChange, hashed_id, printable, random_id,
 };
 #[cfg(feature = "server")]
 pub use wharf_server::Tracing;

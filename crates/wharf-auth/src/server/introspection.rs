@@ -259,9 +259,10 @@ impl IntrospectionClient {
 
     /// Logs that the slots are exhausted, at a limited rate.
     fn log_full(&self) {
-        if self.full_log.is_due() {
+        if let Some(suppressed) = self.full_log.due() {
             tracing::warn!(
                 endpoint = self.endpoint,
+                suppressed,
                 "rejecting requests with 503: the introspection endpoint is too slow"
             );
         }

@@ -40,6 +40,9 @@ pub struct CallOptions {
     /// Maximum size of one paginated list, all pages together: 64 MiB. Each JSON value counts 32
     /// bytes more than its text. All pages together take no longer than `total`.
     pub listed: usize,
+    /// Sends the baggage (W3C) of the call within which the client makes this one to the server, too, and that of calls
+    /// that a proxy forwards. Off by default: it may have data that are not meant for that server.
+    pub forward_baggage: bool,
 }
 
 impl Default for CallOptions {
@@ -55,6 +58,7 @@ impl Default for CallOptions {
             pages: 1_000,
             items: 100_000,
             listed: 64 << 20,
+            forward_baggage: false,
         }
     }
 }
@@ -93,4 +97,6 @@ setters! {
     items: usize;
     /// Sets the maximum size of one list, in bytes.
     listed: usize;
+    /// Sends the baggage of the surrounding call to the server, too.
+    forward_baggage: bool;
 }

@@ -36,6 +36,8 @@ pub struct ClientObservation<'a> {
     pub protocol_version: Option<&'a str>,
     /// Tells whether the server has the target of a forwarded call; `None` if the program itself named the target.
     pub has_target: Option<&'a dyn Fn(&Request) -> bool>,
+    /// Sends the baggage of the call within which the client makes this one to the server, too.
+    pub forwards_baggage: bool,
 }
 
 impl fmt::Debug for ClientObservation<'_> {
@@ -105,8 +107,10 @@ impl ObservedCall {
                 CallStart { role: CallRole::Client, request, service, client: Some(client) };
             report_to(client.observers, &start, &mut observed);
             match &mut observed {
-                Some(observed) => observed.run(&mut || request.continue_trace()),
-                None => request.continue_trace(),
+                Some(observed) => {
+                    observed.run(&mut || request.continue_trace_upstream(client.forwards_baggage));
+                }
+                None => request.continue_trace_upstream(client.forwards_baggage),
             }
         }
         let start = CallStart { role: CallRole::Server, request, service, client: None };

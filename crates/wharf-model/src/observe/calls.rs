@@ -23,6 +23,10 @@ pub enum CallRole {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObservedSession(pub std::sync::Arc<str>);
 
+/// Id of the task that a request runs, in the extensions of that request. Logs contain its hash only.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObservedTask(pub std::sync::Arc<str>);
+
 /// Facts about the protocol version of a request, which the codec attaches to it.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
@@ -150,6 +154,13 @@ impl<'a> CallStart<'a> {
     #[must_use]
     pub fn session_id(&self) -> Option<&'a str> {
         self.received()?.scope.get().map(|session: &ObservedSession| &*session.0)
+    }
+
+    /// Returns the id of the task that this process runs. Who has it can read the task: logs contain its hash only.
+    #[must_use]
+    pub fn task_id(&self) -> Option<&'a str> {
+        let is_run = self.role == CallRole::Task;
+        self.request.scope.get().filter(|_| is_run).map(|task: &ObservedTask| &*task.0)
     }
 
     /// Returns the address of the client.

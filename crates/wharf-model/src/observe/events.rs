@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use crate::{CallRole, Error, ObservedTransport, RefusalReason};
+use crate::{CallErrorType, CallRole, Error, ObservedTransport, RefusalReason, TraceContext};
 
 /// Event for observers. A new event is a new variant, in a new minor version of this crate.
 #[derive(Clone, Copy, Debug)]
@@ -201,13 +201,29 @@ pub struct TaskEvent<'a> {
     pub tool: &'a str,
     /// What happened.
     pub change: TaskChange<'a>,
+    /// Id of the principal that owns the task.
+    pub principal: Option<&'a str>,
+    /// Trace of the call that created the task.
+    pub trace: Option<&'a TraceContext>,
 }
 
 impl<'a> TaskEvent<'a> {
     /// Creates an event of the task `id` of `tool`.
     #[must_use]
     pub fn new(id: &'a str, tool: &'a str, change: TaskChange<'a>) -> Self {
-        TaskEvent { id, tool, change }
+        TaskEvent { id, tool, change, principal: None, trace: None }
+    }
+
+    /// Sets the principal that owns the task.
+    #[must_use]
+    pub fn principal(self, principal: Option<&'a str>) -> Self {
+        TaskEvent { principal, ..self }
+    }
+
+    /// Sets the trace of the call that created the task.
+    #[must_use]
+    pub fn trace(self, trace: Option<&'a TraceContext>) -> Self {
+        TaskEvent { trace, ..self }
     }
 }
 
@@ -234,6 +250,9 @@ pub enum TaskChange<'a> {
         state: &'static str,
         /// Time since the task was created.
         age: Duration,
+        /// Class of the failure, also of one that is a result for the model: `completed` includes errors of the tool,
+        /// timeouts and panics.
+        error_type: Option<CallErrorType>,
     },
     /// This process does not run the task any more: it ended, or another process may continue it.
     Stopped,

@@ -86,6 +86,15 @@ impl TraceContext {
         TraceContext { span_id, is_sampled, ..self.clone() }
     }
 
+    /// Returns the context without baggage.
+    #[must_use]
+    pub fn without_baggage(self) -> TraceContext {
+        let tracestate = self.tracestate().map(str::to_owned);
+        let companions =
+            tracestate.is_some().then(|| Arc::new(Companions { tracestate, baggage: None }));
+        TraceContext { companions, ..self }
+    }
+
     /// Parses the context in `_meta`; `None` if it has no valid `traceparent`.
     #[must_use]
     pub fn from_meta(json: &str) -> Option<TraceContext> {

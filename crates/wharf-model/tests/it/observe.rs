@@ -202,7 +202,13 @@ fn start_for_client(observers: &Observers, service: &dyn Service, method: Method
     let server = &ObservedServer::default();
     let protocol_version = None;
     let has_target: Option<&dyn Fn(&Request) -> bool> = Some(&|_| false);
-    let client = ClientObservation { observers, server, protocol_version, has_target };
+    let client = ClientObservation {
+        observers,
+        server,
+        protocol_version,
+        has_target,
+        forwards_baggage: false,
+    };
     ActiveCall::start_for_client(service, request, timer, deadlines, client)
 }
 
@@ -322,7 +328,13 @@ fn a_forwarded_call_is_reported_by_both_sides() {
         let request = RequestBuilder::new(Method::CallTool).target("t").build();
         let server = &ObservedServer::default();
         let (observers, protocol_version, has_target) = (&observers, None, None);
-        let client = ClientObservation { observers, server, protocol_version, has_target };
+        let client = ClientObservation {
+            observers,
+            server,
+            protocol_version,
+            has_target,
+            forwards_baggage: false,
+        };
         forward_for_client(&service, request, outbox, client)
     };
     let cases: [(CallFn, &str); 3] = [

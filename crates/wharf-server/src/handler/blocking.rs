@@ -50,9 +50,15 @@ impl BlockingPool {
     fn acquire_contended(&self, caller: &Caller) -> Option<CallerShare> {
         let share = self.permits.claim(self.taken.load(Ordering::Acquire), caller);
         let share = share.filter(|_| self.take(self.permits.capacity));
-        if share.is_none() && self.refused.is_due() {
+        if share.is_none()
+            && let Some(suppressed) = self.refused.due()
+        {
             let taken = self.taken.load(Ordering::Acquire);
-            tracing::warn!(taken, "rejecting calls: too many blocking handlers are running");
+            tracing::warn!(
+                taken,
+                suppressed,
+                "rejecting calls: too many blocking handlers are running"
+            );
         }
         share
     }

@@ -55,10 +55,13 @@ impl SubscriptionLimits {
         filter: &LiveSubscriptionFilter,
     ) -> Option<SubscriptionPermit> {
         let permit = self.try_admit(request, filter);
-        if permit.is_none() && self.refused.is_due() {
+        if permit.is_none()
+            && let Some(suppressed) = self.refused.due()
+        {
             let bytes = self.bytes.total();
             tracing::warn!(
                 bytes,
+                suppressed,
                 "rejecting subscriptions: there are too many, or their filters are too large"
             );
         }
@@ -106,8 +109,11 @@ impl SubscriptionLimits {
         caller: &Caller,
         filter: &mut SubscriptionFilter,
     ) -> Option<BudgetShare> {
-        if self.trim.is_due() {
-            tracing::warn!("accepted a subscription in part: its filter exceeds the limits");
+        if let Some(suppressed) = self.trim.due() {
+            tracing::warn!(
+                suppressed,
+                "accepted a subscription in part: its filter exceeds the limits"
+            );
         }
         let mut texts = text_bytes(filter);
         while filter.uris.len() > self.most_uris || texts > self.most_bytes {
@@ -140,8 +146,14 @@ impl SubscriptionPermit {
     /// Reserves bytes for a pending notification; `None` if the caller's share is used up.
     pub(crate) fn reserve(&self, bytes: usize) -> Option<BudgetShare> {
         let held = self.limits.bytes.take(&self.caller, bytes).ok();
-        if held.is_none() && self.limits.trim.is_due() {
-            tracing::warn!(bytes, "dropped a notification: too many are pending for its caller");
+        if held.is_none()
+            && let Some(suppressed) = self.limits.trim.due()
+        {
+            tracing::warn!(
+                bytes,
+                suppressed,
+                "dropped a notification: too many are pending for its caller"
+            );
         }
         held
     }

@@ -71,7 +71,7 @@ pub(crate) async fn create_task(
     };
     reservation.commit();
     let task = task_view::task(server, &record);
-    scheduler.task_store.report(&task.id, &tool.info.name, TaskChange::Created);
+    scheduler.task_store.report_change(&record, TaskChange::Created);
     match resources {
         // If no thread can be started here, its lease expires and it is claimed again.
         Some(resources) => drop(run::begin(resources, tool.clone(), request, timer.clone(), ttl)),

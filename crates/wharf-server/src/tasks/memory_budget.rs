@@ -84,9 +84,14 @@ impl TaskMemoryBudget {
     }
 
     fn full_error(&self) -> Error {
-        if self.refused.is_due() {
+        if let Some(suppressed) = self.refused.due() {
             let (bytes, most) = (self.bytes.total(), self.bytes.most());
-            tracing::warn!(bytes, most, "rejected a task: the share of its caller is used up");
+            tracing::warn!(
+                bytes,
+                most,
+                suppressed,
+                "rejected a task: the share of its caller is used up"
+            );
         }
         let text = "Your tasks take too much room: wait until some of them expire";
         Error::overloaded(RETRY_AFTER).with_message(text)

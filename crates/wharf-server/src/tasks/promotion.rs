@@ -190,7 +190,7 @@ impl PromotableCall {
         if self.tool.deadlines.is_none() {
             self.inner.set_deadlines(run::task_deadlines(scheduler.options.task_ttl(None)));
         }
-        scheduler.task_store.report(&record.id, &self.tool.info.name, TaskChange::Created);
+        scheduler.task_store.report_change(&record, TaskChange::Created);
         unclaimed.disarm();
         Ok((task_view::task(&self.server, &record), record, resources))
     }

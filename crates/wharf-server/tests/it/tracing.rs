@@ -13,7 +13,7 @@ use crate::support::*;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tracing::{
-    Metadata, Subscriber,
+    Level, Metadata, Subscriber,
     field::{Field, Visit},
     span,
 };
@@ -23,6 +23,7 @@ use wharf_model::{
     Outcome, Parts, Principal, Request, Service, ToolResult, hashed_id,
 };
 use wharf_server::{Args, Extension, PanicGuard, Resource, Router, Tool, ToolError, Tracing};
+use wharf_testbed::LogCatcher;
 
 /// Collects every span and event as text.
 #[derive(Clone, Default)]
@@ -156,6 +157,29 @@ fn the_line_of_a_call_has_its_principal_target_and_trace() {
     assert!(!lines.join("|").contains("secret"), "{lines:#?}");
 }
 
+/// The default filter of a server is `warn`: nothing is formatted before the line is due.
+#[test]
+fn the_line_of_a_failure_has_all_fields_where_calls_have_no_span() {
+    let broken = Tool::new("login", async |_: Args<Login>| boom());
+    let router = Router::builder().add(broken).build().unwrap();
+    let meta = r#"{"traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}"#;
+    let (log, _guard) = LogCatcher::on_this_thread(Level::WARN);
+    now(&router, call("unknown", "{}"));
+    assert!(log.lines().is_empty(), "{:#?}", log.lines());
+    now(&router, received_request(meta));
+    let lines = log.lines();
+    let [line] = &lines[..] else { panic!("one line, not {lines:#?}") };
+    let session = format!("session=\"{}\"", hashed_id("secret-session"));
+    for field in [
+        "method=\"tools/call\" name=\"login\" id=\"a1\" transport=\"http\" principal=\"alice\"",
+        &session,
+        "outcome=\"panicked\"",
+        "trace_id=\"0af7651916cd43dd8448eb211c80319c\" span_id=\"b7ad6b7169203331\"",
+    ] {
+        assert!(line.contains(field), "{field}: {line}");
+    }
+}
+
 #[test]
 fn the_call_of_a_client_has_a_span_and_a_line_too() {
     struct Echo;
@@ -174,6 +198,7 @@ fn the_call_of_a_client_has_a_span_and_a_line_too() {
         server: &server,
         protocol_version: Some("2025-11-25"),
         has_target: None,
+        forwards_baggage: false,
     };
     let record = TraceCollector::default();
     tracing::subscriber::with_default(record.clone(), || {

@@ -116,6 +116,10 @@ impl CallGroup {
     fn new(labels: LabelText, boundaries: &'static [f64]) -> Self {
         CallGroup { labels, succeeded: Histogram::new(boundaries), failed: ArcSwap::default() }
     }
+
+    fn failure(&self, failure: Failure) -> Option<Arc<Histogram>> {
+        self.failed.load().iter().find(|it| it.0 == failure).map(|it| it.1.clone())
+    }
 }
 
 /// Labels of the outcome of a failed call.
@@ -133,11 +137,22 @@ const CODES: [i32; 25] = [
 ];
 /// No error has this code.
 const OTHER_CODE: i32 = 0;
+const OTHER_ERROR: CallErrorType = CallErrorType::Code(OTHER_CODE);
+
+/// Failures that the overflow group counts apart. They are reserved, so that a caller who uses up the series cannot hide
+/// failures from alerts.
+const OVERFLOW_FAILURES: [CallErrorType; 6] = [
+    OTHER_ERROR,
+    CallErrorType::ToolError,
+    CallErrorType::Timeout,
+    CallErrorType::Cancelled,
+    CallErrorType::ConnectionClosed,
+    CallErrorType::Panicked,
+];
 
 impl Failure {
     /// Labels of this end; `None` if the call succeeded.
     fn of(end: &CallEnd<'_>) -> Option<Self> {
-        let known = |code: i32| if CODES.contains(&code) { code } else { OTHER_CODE };
         let error = end.error_type().map(|error| match error {
             CallErrorType::Code(code) => CallErrorType::Code(known(code)),
             other => other,
@@ -147,26 +162,45 @@ impl Failure {
     }
 
     fn labels(self, group: &LabelText) -> LabelText {
-        let text = |code: i32| match code {
-            OTHER_CODE => Cow::Borrowed(OTHER),
-            code => Cow::Owned(code.to_string()),
-        };
-        let error = self.error.map(|error| match error {
-            CallErrorType::Code(code) => text(code),
-            other => other.name(),
-        });
         let mut labels = group.clone();
-        labels.add("error_type", &error.unwrap_or_default());
-        labels.add("rpc_response_status_code", &self.code.map(text).unwrap_or_default());
+        labels.add("error_type", &self.error.map(error_label).unwrap_or_default());
+        let code = self.code.map(|code| error_label(CallErrorType::Code(code)));
+        labels.add("rpc_response_status_code", &code.unwrap_or_default());
         labels
+    }
+
+    /// Labels of a failure beyond the limit of series: its class, without codes and kinds.
+    fn without_code(self) -> Failure {
+        let error = self.error.map(|error| match error {
+            CallErrorType::Code(_) | CallErrorType::Kind(_) => OTHER_ERROR,
+            class => class,
+        });
+        Failure { error, code: None }
+    }
+}
+
+/// Returns the code as it is counted.
+fn known(code: i32) -> i32 {
+    if CODES.contains(&code) { code } else { OTHER_CODE }
+}
+
+/// Returns the value of the label `error_type`, which is from a closed table.
+pub(crate) fn error_label(error: CallErrorType) -> Cow<'static, str> {
+    match error {
+        CallErrorType::Code(code) if known(code) == OTHER_CODE => Cow::Borrowed(OTHER),
+        other => other.name(),
     }
 }
 
 impl CallTable {
     pub(crate) fn new(boundaries: &'static [f64], resource_uris: bool) -> Self {
         let groups: Box<[OnceLock<CallGroup>]> = (0..MAX_SERIES).map(|_| OnceLock::new()).collect();
-        let overflow = LabelText::one("otel_metric_overflow", "true");
-        let _ = groups[OVERFLOW].set(CallGroup::new(overflow, boundaries));
+        let overflow = CallGroup::new(LabelText::one("otel_metric_overflow", "true"), boundaries);
+        let reserved = OVERFLOW_FAILURES.map(|error| {
+            (Failure { error: Some(error), code: None }, Arc::new(Histogram::new(boundaries)))
+        });
+        overflow.failed.store(Arc::new(reserved.into()));
+        let _ = groups[OVERFLOW].set(overflow);
         CallTable {
             boundaries,
             resource_uris,
@@ -174,7 +208,7 @@ impl CallTable {
             numbers: ArcSwap::default(),
             groups,
             adding: Lock::new(OVERFLOW + 1),
-            series: AtomicUsize::new(1),
+            series: AtomicUsize::new(1 + OVERFLOW_FAILURES.len()),
             overflow_logged: Once::new(),
         }
     }
@@ -268,28 +302,29 @@ impl CallTable {
 
     #[cold]
     fn failed(&self, group: &CallGroup, failure: Failure, end: &CallEnd<'_>) {
-        let known = group.failed.load();
-        let found = known.iter().find(|it| it.0 == failure).map(|it| it.1.clone());
-        match (found.or_else(|| self.add_failure(group, failure)), self.groups[OVERFLOW].get()) {
-            (Some(histogram), _) => histogram.record(end.elapsed()),
-            (None, Some(overflow)) => overflow.succeeded.record(end.elapsed()),
-            (None, None) => {}
+        if let Some(own) = group.failure(failure).or_else(|| self.add_failure(group, failure)) {
+            return own.record(end.elapsed());
+        }
+        let Some(overflow) = self.groups[OVERFLOW].get() else { return };
+        match overflow.failure(failure.without_code()) {
+            Some(reserved) => reserved.record(end.elapsed()),
+            // A fault of the caller is no error of the server.
+            None => overflow.succeeded.record(end.elapsed()),
         }
     }
 
     #[cold]
     fn add_failure(&self, group: &CallGroup, failure: Failure) -> Option<Arc<Histogram>> {
         let _adding = self.adding.lock();
-        let known = group.failed.load();
-        if let Some((_, histogram)) = known.iter().find(|it| it.0 == failure) {
-            return Some(histogram.clone());
+        if let Some(histogram) = group.failure(failure) {
+            return Some(histogram);
         }
         if !self.take_series() {
             self.log_overflow();
             return None;
         }
         let histogram = Arc::new(Histogram::new(self.boundaries));
-        let mut more = Vec::clone(&known);
+        let mut more = Vec::clone(&group.failed.load());
         more.push((failure, histogram.clone()));
         group.failed.store(Arc::new(more));
         Some(histogram)

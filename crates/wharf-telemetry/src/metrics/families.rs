@@ -39,7 +39,7 @@ pub static METRIC_FAMILIES: &[(&str, MetricKind, &str, &str)] = {
         ("wharf_streams", Gauge, "", "Open event streams."),
         ("wharf_slow_clients_closed_total", Counter, "", "Connections closed because the client did not read."),
         ("wharf_tasks", Gauge, "", "Tasks that run in this process."),
-        ("wharf_tasks_ended_total", Counter, "", "Tasks that ended in this process, by final state."),
+        ("wharf_tasks_ended_total", Counter, "", "Tasks that ended in this process, by final state and class of the failure."),
         ("wharf_tasks_stopped_total", Counter, "", "Runs of tasks that stopped in this process before the task ended."),
         ("wharf_task_takeovers_total", Counter, "", "Tasks taken over from a process that did not renew its lease."),
         ("wharf_task_age_seconds", Histogram, "seconds", "Time from the creation of a task to its end."),

@@ -15,7 +15,10 @@ use wharf_model::{
 
 use crate::dropped_spans;
 use crate::metrics::{
-    calls::MAX_SERIES, histogram::Histogram, label_text::LabelText, text::MetricSink,
+    calls::{MAX_SERIES, error_label},
+    histogram::Histogram,
+    label_text::LabelText,
+    text::MetricSink,
 };
 
 /// Values by the text of their labels, at most [`MAX_SERIES`].
@@ -30,10 +33,8 @@ pub(crate) struct Gauges {
     received: AtomicU64,
     sent: AtomicU64,
     takeovers: AtomicU64,
-    restarts: AtomicU64,
-    /// Set by the first event of a task, or of an upstream server.
+    /// Set by the first event of a task.
     has_tasks: AtomicBool,
-    has_upstreams: AtomicBool,
     /// Ids of the tasks that run here, so that no event is counted twice.
     running_tasks: Lock<HashSet<String, RandomState>>,
     task_age: Histogram,
@@ -47,6 +48,7 @@ pub(crate) struct Gauges {
     stopped_tasks: AtomicU64,
     failing_stores: Labelled<i64>,
     upstreams: Labelled<i64>,
+    restarts: Labelled<i64>,
 }
 
 impl Gauges {
@@ -60,9 +62,7 @@ impl Gauges {
             received: AtomicU64::new(0),
             sent: AtomicU64::new(0),
             takeovers: AtomicU64::new(0),
-            restarts: AtomicU64::new(0),
             has_tasks: AtomicBool::new(false),
-            has_upstreams: AtomicBool::new(false),
             running_tasks: Lock::default(),
             task_age: Histogram::new(boundaries),
             rejected: RefusalReason::ALL.iter().map(|_| AtomicU64::new(0)).collect(),
@@ -75,6 +75,7 @@ impl Gauges {
             stopped_tasks: AtomicU64::new(0),
             failing_stores: Lock::default(),
             upstreams: Lock::default(),
+            restarts: Lock::default(),
         }
     }
 
@@ -121,14 +122,14 @@ impl Gauges {
             }
             ObservedEvent::Task(task) => self.count_task(&task),
             ObservedEvent::Upstream { name, change } => {
-                self.has_upstreams.store(true, Ordering::Relaxed);
                 let labels = LabelText::one("mcp_upstream", name);
+                let restarts = i64::from(matches!(change, UpstreamChange::Restarting));
+                set(&self.restarts, labels.clone(), |before| before + restarts);
                 match change {
                     UpstreamChange::Up => set(&self.upstreams, labels, |_| 1),
                     UpstreamChange::Down { .. } | UpstreamChange::Closed => {
                         set(&self.upstreams, labels, |_| 0)
                     }
-                    UpstreamChange::Restarting => add(&self.restarts, 1),
                     _ => {}
                 }
             }
@@ -146,9 +147,11 @@ impl Gauges {
             TaskChange::TakenOver => {
                 self.takeovers.fetch_add(1, Ordering::Relaxed);
             }
-            TaskChange::Ended { state, age } => {
+            TaskChange::Ended { state, age, error_type } => {
                 running.remove(task.id);
-                set(&self.ended_tasks, LabelText::one("state", state), |tasks| tasks + 1);
+                let mut labels = LabelText::one("state", state);
+                labels.add("error_type", &error_type.map(error_label).unwrap_or_default());
+                set(&self.ended_tasks, labels, |tasks| tasks + 1);
                 self.task_age.record(age);
             }
             // A run that stops after the end of its task is not one that stopped before it.
@@ -198,9 +201,7 @@ impl Gauges {
         histograms("wharf_store_operation_seconds", &self.store_operations, text);
         values("wharf_store_failing", &self.failing_stores, text);
         values("wharf_upstream_up", &self.upstreams, text);
-        if self.has_upstreams.load(Ordering::Relaxed) {
-            one("wharf_upstream_restarts_total", get(&self.restarts), text);
-        }
+        values("wharf_upstream_restarts_total", &self.restarts, text);
         one("wharf_spans_dropped_total", dropped_spans() as f64, text);
         text.family("wharf_bytes_total");
         for (direction, bytes) in [("received", &self.received), ("sent", &self.sent)] {

@@ -13,7 +13,7 @@ use crate::{
     },
     otlp::{
         message::{Field, Message, MessageValue, field, fixed, message, messages, text},
-        spans::{attribute, nanoseconds, resource_field, scope},
+        spans::{OVERFLOW, attribute, nanoseconds, resource_field, scope},
     },
 };
 
@@ -132,6 +132,7 @@ fn attributes(labels: &LabelText) -> Vec<Message> {
 
 /// Returns the OpenTelemetry attribute for a Prometheus label.
 fn attribute_name(label: &str) -> String {
-    let mut names = SPAN_ATTRIBUTES.iter().map(|it| it.0).chain(SPAN_END_ATTRIBUTES);
+    let names = SPAN_ATTRIBUTES.iter().map(|it| it.0);
+    let mut names = names.chain(SPAN_END_ATTRIBUTES).chain([OVERFLOW]);
     names.find(|name| name.replace('.', "_") == label).unwrap_or(label).to_owned()
 }

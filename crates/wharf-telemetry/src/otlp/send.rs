@@ -10,16 +10,20 @@ use hyper::{
     header::{CONTENT_TYPE, HOST, RETRY_AFTER, USER_AGENT},
 };
 use hyper_util::rt::TokioIo;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep_until, timeout};
 use wharf_connect::HostConnector;
 
 use crate::otlp::{
     message::{Message, json, protobuf},
+    partial_success::PartialSuccess,
     settings::{OtlpProtocol, OtlpReceiver},
 };
 
 /// First delay before a request is sent again; it doubles.
 const FIRST_DELAY: Duration = Duration::from_secs(1);
+
+/// Maximum bytes of a response that are kept.
+const MAX_RESPONSE: usize = 16 << 10;
 
 /// Connection to a receiver, which is kept open.
 pub(crate) struct OtlpSender {
@@ -49,12 +53,13 @@ impl OtlpSender {
         OtlpSender { receiver, connector, open: None }
     }
 
-    /// Sends a message, again after temporary failures, until the deadline.
+    /// Sends a message, again after temporary failures, until the deadline. Redirects are not followed: the headers may
+    /// have credentials.
     pub(crate) async fn send(
         &mut self,
         message: &Message,
         deadline: Instant,
-    ) -> Result<(), String> {
+    ) -> Result<PartialSuccess, String> {
         let body: Bytes = match self.receiver.protocol {
             OtlpProtocol::Json => json(message).to_string().into(),
             OtlpProtocol::Protobuf => protobuf(message).into(),
@@ -67,19 +72,24 @@ impl OtlpSender {
                 Ok(sent) => sent,
                 Err(_) => Err(SendFailure::transient("the receiver did not answer in time")),
             };
-            let Err(SendFailure { reason, retry }) = sent else { return Ok(()) };
+            let SendFailure { reason, retry } = match sent {
+                Ok(partial) => return Ok(partial),
+                Err(failure) => failure,
+            };
             self.open = None;
-            let wait = retry.map(|named| named.unwrap_or(delay));
-            match wait.filter(|wait| Instant::now() + *wait < deadline) {
-                Some(wait) => sleep(wait).await,
+            // The receiver may name any time.
+            let next = retry.and_then(|it| Instant::now().checked_add(it.unwrap_or(delay)));
+            match next.filter(|next| *next < deadline) {
+                Some(next) => sleep_until(next).await,
                 None => return Err(reason),
             }
             delay *= 2;
         }
     }
 
-    async fn post(&mut self, body: Bytes) -> Result<(), SendFailure> {
-        let OtlpReceiver { url, origin, protocol, headers, .. } = &self.receiver;
+    async fn post(&mut self, body: Bytes) -> Result<PartialSuccess, SendFailure> {
+        let OtlpReceiver { url, origin, headers, .. } = &self.receiver;
+        let protocol = self.receiver.protocol;
         let query = url.query().map(|it| format!("?{it}")).unwrap_or_default();
         let kind = match protocol {
             OtlpProtocol::Json => "application/json",
@@ -100,9 +110,11 @@ impl OtlpSender {
         let (status, seconds) = (response.status(), response.headers().get(RETRY_AFTER));
         let seconds = seconds.and_then(|it| it.to_str().ok()?.parse().ok());
         // The body is read, so that the connection can be used again; an endless one runs into the timeout.
-        let mut body = response.into_body();
+        let (mut body, mut kept) = (response.into_body(), Vec::new());
         while let Some(frame) = body.frame().await {
-            frame.map_err(SendFailure::transient)?;
+            let frame = frame.map_err(SendFailure::transient)?;
+            let data = frame.data_ref().filter(|data| kept.len() + data.len() <= MAX_RESPONSE);
+            kept.extend(data.into_iter().flatten());
         }
         const TEMPORARY: [StatusCode; 4] = [
             StatusCode::TOO_MANY_REQUESTS,
@@ -111,7 +123,7 @@ impl OtlpSender {
             StatusCode::GATEWAY_TIMEOUT,
         ];
         match status.is_success() {
-            true => Ok(()),
+            true => Ok(PartialSuccess::parse(protocol, &kept)),
             false => Err(SendFailure {
                 reason: format!("the receiver answered {status}"),
                 retry: TEMPORARY.contains(&status).then(|| seconds.map(Duration::from_secs)),

@@ -68,6 +68,50 @@ pub(crate) struct OtlpSettings {
     pub(crate) metric_interval: Duration,
 }
 
+/// Whether receivers may be reached with TLS.
+const HAS_TLS: bool = cfg!(feature = "tls");
+
+/// Variables that have an effect, by the signal in their names.
+const SUPPORTED: &[&str] = &[
+    "OTEL_SDK_DISABLED",
+    "OTEL_SERVICE_NAME",
+    "OTEL_RESOURCE_ATTRIBUTES",
+    "OTEL_TRACES_EXPORTER",
+    "OTEL_METRICS_EXPORTER",
+    "OTEL_EXPORTER_OTLP_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_PROTOCOL",
+    "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL",
+    "OTEL_EXPORTER_OTLP_METRICS_PROTOCOL",
+    "OTEL_EXPORTER_OTLP_HEADERS",
+    "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
+    "OTEL_EXPORTER_OTLP_METRICS_HEADERS",
+    "OTEL_EXPORTER_OTLP_TIMEOUT",
+    "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT",
+    "OTEL_EXPORTER_OTLP_METRICS_TIMEOUT",
+    "OTEL_TRACES_SAMPLER",
+    "OTEL_TRACES_SAMPLER_ARG",
+    "OTEL_BSP_MAX_QUEUE_SIZE",
+    "OTEL_BSP_MAX_EXPORT_BATCH_SIZE",
+    "OTEL_BSP_SCHEDULE_DELAY",
+    "OTEL_BSP_EXPORT_TIMEOUT",
+    "OTEL_METRIC_EXPORT_INTERVAL",
+];
+
+/// Returns the variables of OpenTelemetry among these that have no effect.
+pub(crate) fn unsupported(names: impl Iterator<Item = String>) -> Vec<String> {
+    let is_ignored = |name: &String| name.starts_with("OTEL_") && !SUPPORTED.contains(&&**name);
+    let mut names: Vec<_> = names.filter(is_ignored).collect();
+    names.sort();
+    names
+}
+
+/// Returns the names of the variables that have an effect.
+pub(crate) fn supported() -> String {
+    SUPPORTED.join(", ")
+}
+
 /// Reads variables; an empty one is the same as none.
 struct Variables<F>(F);
 
@@ -151,6 +195,11 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
         };
         let (url, origin) = Origin::parse_url(&address)
             .map_err(|error| OtlpError(format!("{name} is no address of a receiver: {error}")))?;
+        if origin.is_encrypted() && !HAS_TLS {
+            return Err(OtlpError(format!(
+                "{name} is {origin}: this program was built without TLS; use http, or build it with the feature `tls`"
+            )));
+        }
         let timeout = match self.of_signal(signal, "TIMEOUT") {
             Some((name, _)) => self.millis(&name, 10_000)?,
             None => Duration::from_secs(10),
@@ -302,6 +351,30 @@ mod tests {
             ["mine", "eu", "1.0.0"]
         );
         assert_eq!((settings.batch.queue, settings.batch.batch), (10, 10));
+    }
+
+    #[test]
+    fn the_table_of_variables_is_what_is_read() {
+        let read = std::cell::RefCell::new(std::collections::BTreeSet::new());
+        let variable = |name: &str| {
+            read.borrow_mut().insert(name.to_owned());
+            (name == "OTEL_EXPORTER_OTLP_ENDPOINT").then(|| "http://127.0.0.1:4318".to_owned())
+        };
+        assert!(OtlpSettings::read(variable).unwrap().is_some());
+        let table = SUPPORTED.iter().map(|it| (*it).to_owned()).collect();
+        assert_eq!(*read.borrow(), table);
+        let names = ["PATH", "OTEL_LOGS_EXPORTER", "OTEL_SERVICE_NAME", "OTEL_BLRP_SCHEDULE_DELAY"];
+        let ignored = unsupported(names.iter().map(|it| (*it).to_owned()));
+        assert_eq!(ignored, ["OTEL_BLRP_SCHEDULE_DELAY", "OTEL_LOGS_EXPORTER"]);
+    }
+
+    #[test]
+    fn a_receiver_with_tls_needs_the_feature() {
+        let read = read(&[("OTEL_EXPORTER_OTLP_ENDPOINT", "https://otlp.example:4318")]);
+        match HAS_TLS {
+            true => assert!(read.unwrap().is_some()),
+            false => assert!(read.unwrap_err().contains("https://otlp.example:4318: this program")),
+        }
     }
 
     #[test]

@@ -16,6 +16,9 @@ const STATUS_ERROR: u32 = 2;
 /// Flags of a span whose parent is known not to be, or to be, in another process, are not set.
 const SAMPLED: u32 = 1;
 
+/// Attribute of the metrics SDK's specification for the series beyond a limit.
+pub(crate) const OVERFLOW: &str = "otel.metric.overflow";
+
 /// Returns a request that exports spans.
 pub(crate) fn export_request(resource: &[(String, String)], spans: Vec<FinishedSpan>) -> Message {
     let spans = spans.into_iter().map(span).collect();
@@ -41,10 +44,11 @@ pub(crate) fn scope() -> Message {
     ]
 }
 
-/// Returns an attribute: an integer if the conventions have it as one.
+/// Returns an attribute: an integer or a Boolean value if the conventions have it as one.
 pub(crate) fn attribute(key: &str, value: String) -> Message {
     let value = match value.parse().ok().filter(|_| is_integer(key)) {
         Some(number) => field(3, "intValue", MessageValue::Integer(number)),
+        None if key == OVERFLOW => field(2, "boolValue", MessageValue::Boolean(value == "true")),
         None => text(1, "stringValue", value),
     };
     vec![text(1, "key", key), message(2, "value", vec![value])]

@@ -1,13 +1,10 @@
-//! Task that exports batches of spans, and metrics at intervals.
+//! Tasks that export: one for spans, in batches, and one for metrics, at intervals. Neither waits for the other.
 
-use std::{
-    sync::Arc,
-    time::{Duration, SystemTime},
-};
+use std::{future::Future, sync::Arc, time::SystemTime};
 
 use tokio::{
     sync::watch,
-    time::{Instant, sleep_until},
+    time::{Instant, sleep},
 };
 use wharf_model::LogThrottle;
 
@@ -21,78 +18,50 @@ use crate::{
 };
 
 static METRICS_LINE: LogThrottle = LogThrottle::every_seconds(60);
+static WARNING_LINE: LogThrottle = LogThrottle::every_seconds(60);
 
-pub(crate) struct Worker {
+/// True once the export is shut down.
+pub(crate) type StopSignal = watch::Receiver<bool>;
+
+/// Runs an export, but does not delay a shutdown by a receiver that does not answer.
+async fn until_stop(stop: &mut StopSignal, export: impl Future<Output = ()>) {
+    tokio::select! {
+        () = export => {}
+        _ = stop.wait_for(|stopped| *stopped) => {}
+    }
+}
+
+/// Export of spans.
+pub(crate) struct SpanExport {
     settings: OtlpSettings,
     queue: Arc<SpanQueue>,
-    metrics: Option<Metrics>,
-    stop: watch::Receiver<bool>,
-    started: SystemTime,
-    traces_to: Option<OtlpSender>,
-    metrics_to: Option<OtlpSender>,
+    receiver: OtlpSender,
     /// Batch that is being sent, with the number of its spans. A shutdown interrupts that, and sends it again.
     unsent: Option<(usize, Message)>,
 }
 
-impl Worker {
-    pub(crate) fn new(
-        settings: OtlpSettings,
-        queue: Arc<SpanQueue>,
-        metrics: Option<Metrics>,
-        stop: watch::Receiver<bool>,
-    ) -> Self {
-        let (traces_to, metrics_to) = (
-            settings.traces.clone().map(OtlpSender::new),
-            settings.metrics.clone().map(OtlpSender::new),
-        );
-        let started = SystemTime::now();
-        let unsent = None;
-        Worker { settings, queue, metrics, stop, started, traces_to, metrics_to, unsent }
+impl SpanExport {
+    pub(crate) fn new(settings: OtlpSettings, queue: Arc<SpanQueue>, receiver: OtlpSender) -> Self {
+        SpanExport { settings, queue, receiver, unsent: None }
     }
 
     /// Runs until the export is shut down; then exports what is left, once.
-    pub(crate) async fn run(mut self) {
-        let (delay, interval) = (self.settings.batch.delay, self.settings.metric_interval);
-        let (queue, mut stop) = (self.queue.clone(), self.stop.clone());
-        let (mut next_spans, mut next_metrics) =
-            (Instant::now() + delay, Instant::now() + interval);
-        while !*stop.borrow() {
+    pub(crate) async fn run(mut self, mut stop: StopSignal) {
+        let (delay, queue) = (self.settings.batch.delay, self.queue.clone());
+        loop {
             tokio::select! {
-                _ = stop.changed() => break,
+                _ = stop.wait_for(|stopped| *stopped) => break,
                 () = queue.filled.notified() => {}
-                () = sleep_until(next_spans.min(next_metrics)) => {}
+                () = sleep(delay) => {}
             }
-            let now = Instant::now();
-            if now >= next_spans || queue.is_filled() {
-                self.until_stop(&mut stop, Export::Spans).await;
-                next_spans = Instant::now() + delay;
-            }
-            if now >= next_metrics {
-                self.until_stop(&mut stop, Export::Metrics).await;
-                next_metrics = now + interval;
-            }
+            until_stop(&mut stop, self.export(None)).await;
         }
-        self.export_spans(FLUSH_TIMEOUT).await;
-        self.export_metrics(FLUSH_TIMEOUT).await;
+        self.export(Some(Instant::now() + FLUSH_TIMEOUT)).await;
     }
 
-    /// Exports, but does not delay a shutdown by a receiver that does not answer.
-    async fn until_stop(&mut self, stop: &mut watch::Receiver<bool>, what: Export) {
-        let timeout = self.settings.batch.timeout;
-        let export = async {
-            match what {
-                Export::Spans => self.export_spans(timeout).await,
-                Export::Metrics => self.export_metrics(timeout).await,
-            }
-        };
-        tokio::select! {
-            () = export => {}
-            _ = stop.changed() => {}
-        }
-    }
-
-    async fn export_spans(&mut self, timeout: Duration) {
-        let Some(sender) = &mut self.traces_to else { return };
+    /// Exports a batch, and more while they are full. With a deadline it exports all spans; without, each batch has the
+    /// timeout of the settings.
+    async fn export(&mut self, flush: Option<Instant>) {
         loop {
             if self.unsent.is_none() {
                 let spans = self.queue.take();
@@ -100,39 +69,97 @@ impl Worker {
                 self.unsent = Some(batch).filter(|it| it.0 > 0);
             }
             let Some((count, request)) = &self.unsent else { return };
-            if let Err(reason) = sender.send(request, Instant::now() + timeout).await {
-                count_dropped(*count, &reason);
+            let deadline = flush.unwrap_or_else(|| Instant::now() + self.settings.batch.timeout);
+            match self.receiver.send(request, deadline).await {
+                Ok(partial) if partial.rejected > 0 => {
+                    let rejected = usize::try_from(partial.rejected).unwrap_or(*count);
+                    count_dropped(rejected.min(*count), &partial.message);
+                }
+                Ok(partial) => log_warning(&partial.message),
+                Err(reason) => count_dropped(*count, &reason),
             }
             self.unsent = None;
-        }
-    }
-
-    async fn export_metrics(&mut self, timeout: Duration) {
-        let (Some(sender), Some(metrics)) = (&mut self.metrics_to, &self.metrics) else { return };
-        let mut messages = MetricMessages::since(self.started);
-        metrics.collect(&mut messages);
-        let request = messages.export_request(&self.settings.resource);
-        // The next export has the same series, so nothing is lost.
-        if let Err(error) = sender.send(&request, Instant::now() + timeout).await
-            && METRICS_LINE.is_due()
-        {
-            tracing::warn!(error, "cannot export metrics");
+            if flush.is_none() && !self.queue.is_filled() {
+                return;
+            }
         }
     }
 }
 
-/// Counts the spans that are left when the process ends.
-impl Drop for Worker {
+/// Counts the spans that are left when the process ends. Those of calls that end later are counted by the queue.
+impl Drop for SpanExport {
     fn drop(&mut self) {
-        let left = self.queue.take_all().len() + self.unsent.take().map_or(0, |it| it.0);
+        let left = self.queue.end() + self.unsent.take().map_or(0, |it| it.0);
         if left > 0 {
             count_dropped(left, "the process ended before their export");
         }
     }
 }
 
-#[derive(Clone, Copy)]
-enum Export {
-    Spans,
-    Metrics,
+/// Export of metrics.
+pub(crate) struct MetricExport {
+    settings: OtlpSettings,
+    metrics: Metrics,
+    receiver: OtlpSender,
+    started: SystemTime,
+}
+
+impl MetricExport {
+    pub(crate) fn new(settings: OtlpSettings, metrics: Metrics, receiver: OtlpSender) -> Self {
+        MetricExport { settings, metrics, receiver, started: SystemTime::now() }
+    }
+
+    /// Runs until the export is shut down; then exports the last values, once.
+    pub(crate) async fn run(mut self, mut stop: StopSignal) {
+        let interval = self.settings.metric_interval;
+        loop {
+            let next = Instant::now() + interval;
+            tokio::select! {
+                _ = stop.wait_for(|stopped| *stopped) => break,
+                () = sleep(interval) => {}
+            }
+            // An export that takes longer would delay the next values.
+            until_stop(&mut stop, self.export(next + interval)).await;
+        }
+        self.export(Instant::now() + FLUSH_TIMEOUT).await;
+    }
+
+    async fn export(&mut self, deadline: Instant) {
+        let mut messages = MetricMessages::since(self.started);
+        self.metrics.collect(&mut messages);
+        let request = messages.export_request(&self.settings.resource);
+        // The next export has the same series, so nothing is lost.
+        match self.receiver.send(&request, deadline).await {
+            Ok(partial) if partial.rejected > 0 => {
+                if let Some(suppressed) = METRICS_LINE.due() {
+                    let (rejected, reason) = (partial.rejected, partial.message);
+                    tracing::warn!(
+                        rejected,
+                        reason,
+                        suppressed,
+                        "lost metrics: the receiver rejected them"
+                    );
+                }
+            }
+            Ok(partial) => log_warning(&partial.message),
+            Err(error) => {
+                if let Some(suppressed) = METRICS_LINE.due() {
+                    tracing::warn!(error, suppressed, "cannot export metrics");
+                }
+            }
+        }
+    }
+}
+
+/// Logs the message of a receiver that accepted everything.
+fn log_warning(message: &str) {
+    if !message.is_empty()
+        && let Some(suppressed) = WARNING_LINE.due()
+    {
+        tracing::warn!(
+            warning = message,
+            suppressed,
+            "received a warning from the receiver of OTLP"
+        );
+    }
 }

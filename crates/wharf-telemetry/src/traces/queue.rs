@@ -25,8 +25,8 @@ pub(crate) fn dropped_spans() -> u64 {
 /// Counts spans that are not exported, and logs it at most every ten seconds.
 pub(crate) fn count_dropped(spans: usize, reason: &str) {
     let dropped = DROPPED_SPANS.fetch_add(spans as u64, Ordering::Relaxed) + spans as u64;
-    if DROPPED_LINE.is_due() {
-        tracing::warn!(dropped, reason, "dropping spans");
+    if let Some(suppressed) = DROPPED_LINE.due() {
+        tracing::warn!(dropped, suppressed, reason, "dropping spans");
     }
 }
 
@@ -37,14 +37,16 @@ pub(crate) struct SpanQueue {
     batch: usize,
     /// Spans are recorded while they are exported.
     is_open: AtomicBool,
+    /// The export has ended: spans of calls that end later are dropped.
+    has_ended: AtomicBool,
     /// Notified when there is a full batch.
     pub(crate) filled: Notify,
 }
 
 impl SpanQueue {
     pub(crate) fn new(capacity: usize, batch: usize) -> Self {
-        let (spans, is_open, filled) = Default::default();
-        SpanQueue { spans, capacity, batch, is_open, filled }
+        let (spans, is_open, has_ended, filled) = Default::default();
+        SpanQueue { spans, capacity, batch, is_open, has_ended, filled }
     }
 
     /// Returns whether spans are exported.
@@ -53,12 +55,30 @@ impl SpanQueue {
     }
 
     pub(crate) fn open(&self) {
+        self.has_ended.store(false, Ordering::Relaxed);
         self.is_open.store(true, Ordering::Relaxed);
+    }
+
+    /// Records no further calls. Those in flight may still end.
+    pub(crate) fn close(&self) {
+        self.is_open.store(false, Ordering::Relaxed);
+    }
+
+    /// Ends the queue; returns the number of spans that are left.
+    pub(crate) fn end(&self) -> usize {
+        self.close();
+        let mut spans = self.lock();
+        self.has_ended.store(true, Ordering::Relaxed);
+        std::mem::take(&mut *spans).len()
     }
 
     /// Adds a span; drops it if the queue is full.
     pub(crate) fn push(&self, span: FinishedSpan) {
         let mut spans = self.lock();
+        if self.has_ended.load(Ordering::Relaxed) {
+            drop(spans);
+            return count_dropped(1, "the call ended after the export");
+        }
         if spans.len() >= self.capacity {
             drop(spans);
             return count_dropped(1, "the queue is full: the receiver does not keep up");
@@ -76,10 +96,6 @@ impl SpanQueue {
         let mut spans = self.lock();
         let most = self.batch.min(spans.len());
         spans.drain(..most).collect()
-    }
-
-    pub(crate) fn take_all(&self) -> VecDeque<FinishedSpan> {
-        std::mem::take(&mut *self.lock())
     }
 
     /// Returns whether there is a full batch.

@@ -46,6 +46,11 @@ impl Sampler {
         }
     }
 
+    /// Returns whether callers may have more traces recorded than the ratio that was set.
+    pub(crate) fn lets_callers_exceed_the_ratio(self) -> bool {
+        self.follows_parent && self.bound < bound(1.0)
+    }
+
     /// Decides by the lower half of a trace id.
     pub(crate) fn samples(self, random: u64) -> bool {
         random >> 1 < self.bound
@@ -77,6 +82,8 @@ mod tests {
         ] {
             let decisions = [true, false].map(|it| named(name).samples_child(&parent(it)));
             assert_eq!(decisions, [of_sampled, of_others], "{name}");
+            let is_open = name.starts_with("parentbased_");
+            assert_eq!(named(name).lets_callers_exceed_the_ratio(), is_open, "{name}");
         }
     }
 }

@@ -16,13 +16,15 @@ const LABELS: [&str; 3] = ["mcp_method_name", "mcp_protocol_version", "mcp_upstr
 const NOT_SHOWN: [&str; 1] = ["process_virtual_memory_bytes"];
 
 /// Families whose trouble an operator must hear of.
-const ALERTED: [&str; 9] = [
+const ALERTED: [&str; 11] = [
     "mcp_server_operation_duration_seconds",
     "wharf_queue_rejected_total",
     "wharf_rejected_total",
     "wharf_slow_clients_closed_total",
     "wharf_store_failing",
     "wharf_task_takeovers_total",
+    "wharf_tasks_ended_total",
+    "wharf_spans_dropped_total",
     "wharf_upstream_up",
     "wharf_upstream_restarts_total",
     "process_open_fds",

@@ -6,4 +6,6 @@ mod metrics;
 #[cfg(feature = "otel")]
 mod otel;
 #[cfg(feature = "otlp")]
+mod otlp_export;
+#[cfg(feature = "otlp")]
 mod traces;

@@ -14,8 +14,8 @@ use std::{
 };
 
 use wharf_model::{
-    ActiveCall, BoxFuture, CallRole, ClientObservation, Deadlines, Error, ErrorKind, Event,
-    FailureOrigin, Method, NetworkProtocolVersion, ObservedEvent, ObservedServer,
+    ActiveCall, BoxFuture, CallErrorType, CallRole, ClientObservation, Deadlines, Error, ErrorKind,
+    Event, FailureOrigin, Method, NetworkProtocolVersion, ObservedEvent, ObservedServer,
     ObservedTransport, Observer, Observers, Outbox, Outcome, ProtocolInfo, Refusal, RefusalReason,
     Request, RequestBuilder, Service, SessionEnd, TaskChange, TaskEvent, Timer, ToolResult,
     UpstreamChange,
@@ -69,7 +69,7 @@ const NAMES: &[(&str, &[&str])] = &[
     ("wharf_streams", &["transport"]),
     ("wharf_slow_clients_closed_total", &[]),
     ("wharf_tasks", &["state"]),
-    ("wharf_tasks_ended_total", &["state"]),
+    ("wharf_tasks_ended_total", &["state", "error_type"]),
     ("wharf_tasks_stopped_total", &[]),
     ("wharf_task_takeovers_total", &[]),
     ("wharf_task_age_seconds", &[]),
@@ -77,7 +77,7 @@ const NAMES: &[(&str, &[&str])] = &[
     ("wharf_store_operation_seconds", &["op", "outcome"]),
     ("wharf_store_failing", &["store"]),
     ("wharf_upstream_up", &["mcp_upstream"]),
-    ("wharf_upstream_restarts_total", &[]),
+    ("wharf_upstream_restarts_total", &["mcp_upstream"]),
     ("wharf_spans_dropped_total", &[]),
     ("wharf_bytes_total", &["direction"]),
     ("wharf_build_info", &["version"]),
@@ -160,11 +160,25 @@ fn client_call(metrics: &Metrics, method: Method, target: &str, outcome: fn() ->
         .port(443_u16)
         .transport(ObservedTransport::Http);
     let (protocol_version, has_target) = (Some("2020-01-01"), None);
-    let client = ClientObservation { observers, server, protocol_version, has_target };
+    let client = ClientObservation {
+        observers,
+        server,
+        protocol_version,
+        has_target,
+        forwards_baggage: false,
+    };
     let request = RequestBuilder::new(method).target(target).build();
     let deadlines = Deadlines::NONE;
     let timer = Arc::new(NoTimer);
     end(ActiveCall::start_for_client(&Server(outcome), request, timer, deadlines, client));
+}
+
+fn ended(
+    state: &'static str,
+    age: Duration,
+    error_type: Option<CallErrorType>,
+) -> TaskChange<'static> {
+    TaskChange::Ended { state, age, error_type }
 }
 
 /// Metrics with a value of every family and every label.
@@ -206,7 +220,7 @@ fn filled() -> Metrics {
         task("1", TaskChange::Started),
         task("2", TaskChange::Started),
         task("3", TaskChange::Started),
-        task("1", TaskChange::Ended { state: "completed", age: elapsed }),
+        task("1", ended("completed", elapsed, Some(CallErrorType::ToolError))),
         task("2", TaskChange::Stopped),
         ObservedEvent::Upstream { name: "files", change: UpstreamChange::Up },
     ];
@@ -327,7 +341,7 @@ fn a_task_is_counted_once_however_often_it_is_reported() {
         lines(&text, "wharf_tasks").into_iter().map(str::to_owned).collect::<Vec<_>>()
     };
     assert!(tasks().is_empty());
-    let ended = TaskChange::Ended { state: "cancelled", age: Duration::ZERO };
+    let ended = ended("cancelled", Duration::ZERO, None);
     task("1", TaskChange::Started);
     task("1", TaskChange::TakenOver);
     task("1", TaskChange::Started);
@@ -466,6 +480,72 @@ fn series_are_bounded() {
     assert_eq!(total, 1200, "no call is lost");
     assert!(!text.contains("invented"));
     assert!(text.contains("wharf_requests_in_flight 0\n"));
+}
+
+#[test]
+fn restarts_are_counted_for_each_upstream_server() {
+    let metrics = Metrics::new();
+    for (name, change) in [
+        ("files", UpstreamChange::Up),
+        ("files", UpstreamChange::Restarting),
+        ("files", UpstreamChange::Restarting),
+        ("mail", UpstreamChange::Up),
+    ] {
+        metrics.event(&ObservedEvent::Upstream { name, change });
+    }
+    let text = metrics.render(MetricsFormat::Prometheus);
+    let series = |name: &str, count| {
+        format!("wharf_upstream_restarts_total{{mcp_upstream=\"{name}\"}} {count}")
+    };
+    assert_eq!(lines(&text, "wharf_upstream_restarts"), [series("files", 2), series("mail", 0)]);
+}
+
+#[test]
+fn failures_beyond_the_limit_of_series_stay_failures() {
+    let metrics = Metrics::new();
+    for number in 0..600 {
+        call(&metrics, Method::CallTool, &format!("tool-{number}"));
+    }
+    call(&metrics, Method::CallTool, "fail");
+    client_calls_that_fail(&metrics);
+    let text = metrics.render(MetricsFormat::Prometheus);
+    for (side, error, calls) in
+        [("server", "tool_error", 1), ("client", "_other", 2), ("client", "timeout", 1)]
+    {
+        let series = format!(
+            "mcp_{side}_operation_duration_seconds_count\
+             {{otel_metric_overflow=\"true\",error_type=\"{error}\"}} {calls}"
+        );
+        assert!(text.lines().any(|line| line == series), "{series}: {text}");
+    }
+    let mut series: Vec<_> = text
+        .lines()
+        .filter(|it| !it.starts_with('#'))
+        .filter_map(|it| it.rsplit_once(' '))
+        .collect();
+    let all = series.len();
+    series.sort_by_key(|it| it.0);
+    series.dedup_by_key(|it| it.0);
+    assert_eq!(series.len(), all, "a series is there twice");
+}
+
+/// Uses up the series of a client; then three of its calls fail.
+fn client_calls_that_fail(metrics: &Metrics) {
+    for number in 0..600 {
+        let name = format!("tool-{number}");
+        client_call(metrics, Method::GetPrompt, &name, || ToolResult::text("x").into());
+    }
+    client_call(metrics, Method::CallTool, "late", || {
+        let mut error = Error::new(ErrorKind::InternalError);
+        error.code = Some(-32603);
+        error.into()
+    });
+    client_call(metrics, Method::CallTool, "late", || {
+        Error::new(ErrorKind::TransportError).from_client(FailureOrigin::Interrupted).into()
+    });
+    client_call(metrics, Method::CallTool, "late", || {
+        Error::new(ErrorKind::RequestTimeout).from_client(FailureOrigin::Interrupted).into()
+    });
 }
 
 /// Runs promtool with this input; returns what it prints.

@@ -65,6 +65,7 @@ fn a_client_and_a_server_are_in_the_trace_of_the_caller() {
         server: &server,
         protocol_version: None,
         has_target: None,
+        forwards_baggage: false,
     };
     let service = Contexts(observers.clone());
     let deadlines = Deadlines::NONE;

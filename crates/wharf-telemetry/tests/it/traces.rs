@@ -14,8 +14,8 @@ use tokio::{
     sync::mpsc,
 };
 use wharf_model::{
-    ActiveCall, BoxFuture, ClientObservation, Deadlines, Error, ErrorKind, Event, Method,
-    ObservedServer, ObservedSession, ObservedTransport, Observers, Outbox, Outcome, Parts,
+    ActiveCall, BoxFuture, ClientObservation, CurrentTrace, Deadlines, Error, ErrorKind, Event,
+    Method, ObservedServer, ObservedSession, ObservedTransport, Observers, Outbox, Outcome, Parts,
     RemoteAddress, Request, RequestBuilder, Service, Timer, ToolResult, TraceContext,
 };
 use wharf_telemetry::{Metrics, MetricsFormat, Otlp};
@@ -31,6 +31,7 @@ impl Service for Answers {
             "unknown" => unknown_tool().into(),
             "broken" => Error::new(ErrorKind::InternalError).into(),
             "context" => ToolResult::text(context.unwrap().to_string()).into(),
+            "baggage" => ToolResult::text(context.unwrap().baggage().unwrap_or("none")).into(),
             "current" => ToolResult::text(TraceContext::current().unwrap().to_string()).into(),
             _ => ToolResult::text("x").into(),
         }))
@@ -82,18 +83,28 @@ fn text(outcome: Outcome) -> String {
 
 const FOREVER: Deadlines = Deadlines::NONE;
 
-fn serve(observers: &Observers, request: Request) -> Outcome {
+pub(crate) fn serve(observers: &Observers, request: Request) -> Outcome {
     let service = Answers(observers.clone());
     finish(ActiveCall::start(&service, request, Arc::new(NoTimer), FOREVER))
 }
 
+/// Starts a call that is not polled.
+pub(crate) fn start(observers: &Observers) -> ActiveCall {
+    ActiveCall::start(&Answers(observers.clone()), tool("echo"), Arc::new(NoTimer), FOREVER)
+}
+
 fn call(observers: &Observers, request: Request) -> Outcome {
+    call_with_baggage(observers, request, false)
+}
+
+fn call_with_baggage(observers: &Observers, request: Request, forwards_baggage: bool) -> Outcome {
     let server = &ObservedServer::default()
         .address("mcp.example".to_owned())
         .port(443_u16)
         .transport(ObservedTransport::Http);
     let (protocol_version, has_target) = (Some("2025-11-25"), None);
-    let client = ClientObservation { observers, server, protocol_version, has_target };
+    let client =
+        ClientObservation { observers, server, protocol_version, has_target, forwards_baggage };
     let service = Answers(Observers::default());
     finish(ActiveCall::start_for_client(&service, request, Arc::new(NoTimer), FOREVER, client))
 }
@@ -312,7 +323,23 @@ async fn the_caller_decides_about_the_trace_and_a_client_carries_it_on() {
     assert_eq!(spans[2]["parentSpanId"], "b7ad6b7169203331");
 }
 
-fn dropped() -> u64 {
+#[test]
+fn baggage_is_not_sent_to_other_servers_unless_it_is_forwarded() {
+    let meta = json!({
+        "traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+        "tracestate": "a=1", "baggage": "k=v",
+    });
+    let caller = TraceContext::from_meta(&meta.to_string()).unwrap();
+    assert_eq!(caller.clone().without_baggage().tracestate(), Some("a=1"));
+    for (forwards, sent) in [(false, "none"), (true, "k=v")] {
+        CurrentTrace::Context(caller.clone()).within(|| {
+            let outcome = call_with_baggage(&Observers::default(), tool("baggage"), forwards);
+            assert_eq!(text(outcome), sent);
+        });
+    }
+}
+
+pub(crate) fn dropped() -> u64 {
     let text = Metrics::new().render(MetricsFormat::Prometheus);
     let line = text.lines().find(|it| it.starts_with("wharf_spans_dropped_total ")).unwrap();
     line.rsplit(' ').next().unwrap().parse().unwrap()

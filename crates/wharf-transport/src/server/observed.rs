@@ -149,8 +149,9 @@ pub(crate) fn client_of(scope: &RequestExtensions) -> Option<SocketAddr> {
     scope.get().map(|remote: &RemoteAddress| remote.0)
 }
 
-/// Returns the text of the error in a reply.
+/// Returns the text of the error in a reply; of an OAuth error, its code.
 pub(crate) fn error_text(reply: &[u8]) -> Option<String> {
     let reply: serde_json::Value = serde_json::from_slice(reply).ok()?;
-    Some(reply["error"]["message"].as_str()?.to_owned())
+    let error = &reply["error"];
+    Some(error["message"].as_str().or_else(|| error.as_str())?.to_owned())
 }

@@ -1,6 +1,6 @@
 //! Builder of a server.
 
-use std::{fmt, path::Path, sync::Arc, time::Duration};
+use std::{fmt, path::Path, sync::Arc};
 
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -23,9 +23,6 @@ use super::{
     run_log::RunLog,
 };
 use crate::{Endpoint, Era, Result};
-
-/// Time in which the process may end by itself after serving.
-const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Builder of a server: its identity, its features, its limits.
 ///
@@ -511,73 +508,6 @@ impl Server {
         let log = RunLog::default();
         log.start()?;
         self.run_logged(transport, &log).await
-    }
-
-    async fn run_logged(self, transport: Transport, log: &RunLog) -> Result<()> {
-        let name = self.about.name.clone();
-        // A load balancer can probe every process that has its own HTTP port.
-        #[cfg(feature = "http")]
-        let this = Server { http: self.http.health(), ..self };
-        #[cfg(not(feature = "http"))]
-        let this = self;
-        #[cfg(feature = "otlp")]
-        let (this, otlp) = super::otlp::export(this);
-        let endpoint = this.build()?;
-        #[cfg(feature = "metrics")]
-        let admin = endpoint.bind_admin(|text| log.print_status(text)).await?;
-        // Called when the transport is ready: from then on the admin listener reports that.
-        let on_ready = || {
-            #[cfg(feature = "metrics")]
-            if let Some(admin) = admin {
-                let address = admin.address;
-                log.print_status(&format!("{name}: serving metrics at http://{address}/metrics"));
-                admin.serve(&endpoint.http);
-            }
-        };
-        // Never aborted: while the process runs, another signal must be able to end it.
-        tokio::spawn(endpoint.shutdown_on_signals());
-        match transport {
-            Transport::Stdio => {
-                on_ready();
-                endpoint.serve_stdio().await?;
-            }
-            Transport::Tcp(address) => {
-                let listener = Endpoint::listen_tcp(address).await?;
-                log.print_status(&format!(
-                    "{name}: serving lines at tcp://{}",
-                    listener.local_addr()?
-                ));
-                on_ready();
-                endpoint.serve_listener(listener).await;
-            }
-            #[cfg(feature = "http")]
-            Transport::Http(address) => {
-                let listener = Endpoint::listen_http(address).await?;
-                log.print_status(&format!("{name}: serving at {}", endpoint.http_url(&listener)?));
-                on_ready();
-                endpoint.serve_http_on(listener).await;
-            }
-            Transport::Unix(path) => {
-                let status = format!("{name}: serving lines at unix:{}", path.display());
-                let on_ready = || {
-                    log.print_status(&status);
-                    on_ready();
-                };
-                endpoint.serve_unix_then(path, on_ready).await?;
-            }
-        }
-        endpoint.shutdown.log_end();
-        #[cfg(feature = "otlp")]
-        if let Some(otlp) = otlp {
-            otlp.shutdown().await;
-        }
-        std::thread::Builder::new().name("wharf-end".into()).spawn(|| {
-            std::thread::sleep(EXIT_TIMEOUT);
-            std::process::exit(0);
-        })?;
-        // Within that second: a store that does not respond does not delay the exit.
-        endpoint.release_tasks().await;
-        Ok(())
     }
 
     /// [Builds](Server::build) the server and [serves](Endpoint::serve_stdio) stdin and stdout.

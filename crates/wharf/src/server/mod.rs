@@ -15,6 +15,7 @@ mod limits;
 #[cfg(feature = "otlp")]
 mod otlp;
 mod reply_stream;
+mod run;
 mod run_log;
 #[cfg(feature = "skills")]
 mod skills;

@@ -4,8 +4,8 @@ use wharf_telemetry::Otlp;
 
 use super::Server;
 
-/// Starts the export, if the variables of OpenTelemetry name a receiver, and adds its observers to the server. A value
-/// that is not supported is logged: the variables may be meant for other programs, too.
+/// Adds the observers of the export to the server, if the variables of OpenTelemetry name a receiver. A value that is not
+/// supported is logged: the variables may be meant for other programs, too.
 pub(super) fn export(server: Server) -> (Server, Option<Otlp>) {
     let otlp = match Otlp::from_env() {
         Ok(Some(otlp)) => otlp,
@@ -15,7 +15,6 @@ pub(super) fn export(server: Server) -> (Server, Option<Otlp>) {
             return (server, None);
         }
     };
-    otlp.start(&server.about.name, &server.about.version);
     // The metrics of the admin listener may be those of the export.
     let is_added = server.admin.as_ref().is_some_and(|admin| admin.exported);
     let metrics = otlp.metrics().filter(|_| !is_added);

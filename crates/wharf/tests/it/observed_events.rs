@@ -251,7 +251,7 @@ async fn every_event_comes_from_a_real_server() {
     // A panic is the result of its task.
     let crashed = server.endpoint.spawn_task("crash_job", json!({})).await.unwrap();
     assert!(crashed.wait().await.unwrap().is_error);
-    server.is("wharf_tasks_ended_total{state=\"completed\"}", 2.0).await;
+    server.is("wharf_tasks_ended_total{state=\"completed\",error_type=\"panic\"}", 1.0).await;
     server.is("wharf_tasks{state=\"working\"}", 0.0).await;
     events.has("StoreOperation").await;
     let inserted = "wharf_store_operation_seconds_count{op=\"tasks.insert\",outcome=\"ok\"}";

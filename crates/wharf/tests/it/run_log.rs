@@ -215,3 +215,46 @@ fn status_lines_are_json_only_if_json_was_chosen() {
         "{line}"
     );
 }
+
+#[cfg(feature = "otlp")]
+#[test]
+fn variables_of_opentelemetry_without_effect_are_logged_once() {
+    let output = run(
+        "",
+        &[
+            ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9"),
+            ("OTEL_LOGS_EXPORTER", "otlp"),
+            ("OTEL_TRACES_SAMPLER", "parentbased_traceidratio"),
+            ("OTEL_TRACES_SAMPLER_ARG", "0.01"),
+        ],
+    );
+    let text = stderr(&output);
+    for line in ["ignoring variables of OpenTelemetry", "callers decide whether their traces"] {
+        assert_eq!(text.matches(line).count(), 1, "{line}: {text}");
+    }
+    assert!(text.contains("\"variables\":\"OTEL_LOGS_EXPORTER\""), "{text}");
+}
+
+#[cfg(feature = "otlp")]
+#[test]
+fn a_server_that_cannot_serve_exports_what_it_has() {
+    use std::{io::Read as _, net::TcpListener, sync::mpsc::channel, time::Duration};
+
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    let (requests, received) = channel();
+    std::thread::spawn(move || {
+        let mut stream = listener.accept().unwrap().0;
+        let mut head = [0; 24];
+        stream.read_exact(&mut head).unwrap();
+        requests.send(String::from_utf8_lossy(&head).into_owned()).unwrap();
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
+        let _ = stream.read_to_end(&mut Vec::new());
+    });
+    let variables = [("OTEL_EXPORTER_OTLP_ENDPOINT", &*endpoint), ("OTEL_TRACES_EXPORTER", "none")];
+    // No machine has this address.
+    let output = run("--admin 192.0.2.1:9464", &variables);
+    assert!(stderr(&output).contains("failed: "), "{output:?}");
+    let request = received.recv_timeout(Duration::from_secs(60)).unwrap();
+    assert!(request.starts_with("POST /v1/metrics "), "{request}");
+}

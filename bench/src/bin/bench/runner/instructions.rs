@@ -19,8 +19,8 @@ use super::workloads::SHORT;
 pub(crate) enum CountedCall {
     Stdio(Operation, Protocol),
     Http(Operation, Mode),
-    /// Short call over stdio, with these observers.
-    Observed(&'static str),
+    /// Short call with these observers, over HTTP in this mode, or else over stdio.
+    Observed(&'static str, Option<Mode>),
     /// Validation of arguments against a schema.
     Schema(&'static str),
 }
@@ -60,7 +60,7 @@ pub(crate) fn count(
         return Err("callgrind counts only the Rust servers".to_owned());
     }
     let observed = match counted {
-        CountedCall::Observed(observers) => {
+        CountedCall::Observed(observers, _) => {
             Some(contender.with_observers(observers).ok_or("only Wharf has its observers")?)
         }
         _ => None,
@@ -97,23 +97,39 @@ fn once(
             lines.one_by_one(operation, protocol, span)?;
             lines.close().map_err(|e| format!("the server does not exit: {e}"))?;
         }
-        CountedCall::Observed(_) => {
+        CountedCall::Observed(_, None) => {
             let (operation, protocol) = (Operation::Echo(SHORT), Protocol::Legacy);
-            let mut lines = Lines::open(cores, &mut contender.stdio(), protocol)?;
+            // Its log has a line for each call.
+            let mut command = contender.stdio();
+            command.stderr(Stdio::null());
+            let mut lines = Lines::open(cores, &mut command, protocol)?;
             lines.one_by_one(operation, protocol, span)?;
             lines.close().map_err(|e| format!("the server does not exit: {e}"))?;
         }
         CountedCall::Schema(schema) => {
             validators::run(cores, &contender, validators::Operation::Validate, schema, calls)?;
         }
-        CountedCall::Http(operation, mode) => {
-            let mut listening = contender.listen(cores, mode, 0)?;
-            let (address, script) = (listening.address, Script::Same(operation));
-            HttpLoad { address, mode, script, connections: 1, span }.run(&listening.server)?;
-            listening.server.stop().map_err(|e| format!("the server does not exit: {e}"))?;
+        CountedCall::Http(operation, mode) => http(cores, &contender, operation, mode, span)?,
+        CountedCall::Observed(_, Some(mode)) => {
+            http(cores, &contender, Operation::Echo(SHORT), mode, span)?;
         }
     }
     CallgrindCounts::read(file)
+}
+
+/// Makes calls over HTTP.
+fn http(
+    cores: &Cores,
+    contender: &Contender,
+    operation: Operation,
+    mode: Mode,
+    span: Span,
+) -> Result<(), String> {
+    let mut listening = contender.listen(cores, mode, 0)?;
+    let (address, script) = (listening.address, Script::Same(operation));
+    HttpLoad { address, mode, script, connections: 1, span }.run(&listening.server)?;
+    listening.server.stop().map_err(|e| format!("the server does not exit: {e}"))?;
+    Ok(())
 }
 
 #[derive(Debug, PartialEq, Eq)]

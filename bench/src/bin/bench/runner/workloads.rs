@@ -288,6 +288,22 @@ fn footprints() -> [Workload; 6] {
     ]
 }
 
+/// Observers of the counted calls.
+const OBSERVERS: [(&str, &str); 5] = [
+    ("none", "no observer"),
+    ("log-warn", "log at `warn`, as a server has it by default"),
+    ("log-info", "log at `info`, a line for each call"),
+    ("metrics", "metrics"),
+    ("traces", "metrics and traces sampled at 1 %"),
+];
+
+/// Transports of the calls with observers, and the ends of their names.
+const OBSERVED_TRANSPORTS: [(&str, &str, Option<Mode>); 3] = [
+    ("stdio", "", None),
+    ("HTTP, modern", "-http-modern", Some(Mode::Modern)),
+    ("HTTP with a session", "-http-session", Some(Mode::Stateful)),
+];
+
 /// Workloads whose instructions are counted.
 pub(crate) fn counted() -> Vec<Workload> {
     const COUNTED: &[Figure] = &[Figure::Instructions, Figure::Allocations];
@@ -308,21 +324,27 @@ pub(crate) fn counted() -> Vec<Workload> {
         ),
         ("http-modern", "HTTP call, modern", CountedCall::Http(short, Mode::Modern)),
         ("stdio-echo-64k", "64 KiB echo over stdio", CountedCall::Stdio(long, Protocol::Legacy)),
-        ("observed-none", "stdio call, no observer", CountedCall::Observed("none")),
-        ("observed-metrics", "stdio call, metrics", CountedCall::Observed("metrics")),
-        (
-            "observed-traces",
-            "stdio call, metrics and traces sampled at 1 %",
-            CountedCall::Observed("traces"),
-        ),
     ];
     let schemas = SCHEMAS.into_iter().map(|(name, by)| {
         let title = format!("arguments by the schema `{name}`, written {by}");
         let counted = Measure::CountedCall(CountedCall::Schema(name));
         workload(format!("schema-{name}-counted"), title, counted, COUNTED)
     });
+    let observed = OBSERVERS.into_iter().flat_map(|(observers, title)| {
+        OBSERVED_TRANSPORTS.into_iter().map(move |(transport, suffix, mode)| {
+            let (name, title) =
+                (format!("observed-{observers}{suffix}"), format!("{transport} call, {title}"));
+            workload(
+                name,
+                title,
+                Measure::CountedCall(CountedCall::Observed(observers, mode)),
+                COUNTED,
+            )
+        })
+    });
     rows.into_iter()
         .map(|(name, title, counted)| workload(name, title, Measure::CountedCall(counted), COUNTED))
+        .chain(observed)
         .chain(schemas)
         .collect()
 }

@@ -12,6 +12,26 @@ impl Request {
         }
     }
 
+    /// Puts the context of the call that makes this request to another server into its `_meta`. Baggage may have data of
+    /// the caller that are not meant for that server: it is left out unless `baggage` is true.
+    pub fn continue_trace_upstream(&mut self, baggage: bool) {
+        if let Some(context) = TraceContext::current() {
+            match baggage {
+                true => self.set_trace_context(&context),
+                false => self.set_trace_context(&context.without_baggage()),
+            }
+        }
+    }
+
+    /// Removes `baggage` from `_meta`.
+    pub fn remove_baggage(&mut self) {
+        let meta = self.meta().filter(|meta| meta.contains("baggage"));
+        let kept = meta.and_then(|meta| without_members(meta, |name| name != "baggage"));
+        if let Some(meta) = kept {
+            self.set_meta(&meta);
+        }
+    }
+
     /// Puts a trace context into `_meta`, in place of the one that it has.
     ///
     /// ```
@@ -108,6 +128,16 @@ mod tests {
         let params: serde_json::Value = serde_json::from_str(request.params()).unwrap();
         assert_eq!(params, serde_json::from_str::<serde_json::Value>(expected).unwrap());
         assert_eq!(request.meta().unwrap(), params["_meta"].to_string());
+    }
+
+    #[test]
+    fn baggage_is_removed_alone() {
+        let meta = r#"{"a":1,"baggage":"k=v","traceparent":"x"}"#;
+        let call = RequestBuilder::new(Method::CallTool).target("t").meta(meta);
+        let mut request = call.arguments("{}").build();
+        request.remove_baggage();
+        is_intact(&request, r#"{"name":"t","_meta":{"a":1,"traceparent":"x"},"arguments":{}}"#);
+        assert_eq!((&*request.target(), request.arguments()), ("t", "{}"));
     }
 
     #[test]

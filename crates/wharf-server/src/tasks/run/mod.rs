@@ -13,8 +13,8 @@ use std::{
 };
 
 use wharf_model::{
-    ActiveCall, BoxFuture, Deadlines, Error, Event, InputMode, Method, Outbox, Outcome, Request,
-    RequestBuilder, Service, TaskChange, TaskRequest, Timer, ToolInfo, Trusted, printable,
+    ActiveCall, BoxFuture, Deadlines, Error, Event, InputMode, Method, Observers, Outbox, Outcome,
+    Request, RequestBuilder, Service, TaskChange, TaskRequest, Timer, ToolInfo, Trusted, printable,
 };
 
 use crate::{
@@ -27,7 +27,7 @@ use crate::{
         run::{
             lease_renewal::Lease,
             progress_reports::ProgressReports,
-            state::{RunEvent, StopReason, TaskRun},
+            state::{FailureObserver, RunEvent, StopReason, TaskRun},
             task_end::{reserve_result, task_end},
         },
         scheduler::{RegisteredRun, RunSlot, TaskScheduler},
@@ -62,15 +62,32 @@ impl ToolCall<'_> {
     }
 
     /// Starts the run of a task, which observers follow.
-    fn start_task(self, request: Request, timer: Arc<dyn Timer>, ttl: u64) -> ActiveCall {
-        let observers = &self.server.observers;
-        ActiveCall::start_task(&self.service(), request, timer, task_deadlines(ttl), observers)
+    fn start_task(
+        self,
+        mut request: Request,
+        timer: Arc<dyn Timer>,
+        ttl: u64,
+        task_run: &Arc<TaskRun>,
+    ) -> ActiveCall {
+        request.scope.insert(task_run.observed_id());
+        let observers = self.observers(task_run);
+        ActiveCall::start_task(&self.service(), request, timer, task_deadlines(ttl), &observers)
     }
 
     /// Reports to the observers that a call goes on as a task.
-    fn report_task(self, exchange: &mut ActiveCall, record: &TaskRecord) {
-        let observers = &self.server.observers;
-        exchange.become_task(observers, &self.service(), &rebuild_request(record));
+    fn report_task(self, exchange: &mut ActiveCall, record: &TaskRecord, task_run: &Arc<TaskRun>) {
+        let mut request = rebuild_request(record);
+        request.scope.insert(task_run.observed_id());
+        exchange.become_task(&self.observers(task_run), &self.service(), &request);
+    }
+
+    /// Observers of the server, and one for the run itself if there are any.
+    fn observers(&self, task_run: &Arc<TaskRun>) -> Observers {
+        let observers = self.server.observers.clone();
+        match observers.is_empty() {
+            true => observers,
+            false => observers.with(FailureObserver(task_run.clone())),
+        }
     }
 
     fn service(&self) -> ToolCallService {
@@ -125,7 +142,8 @@ pub(crate) fn continue_call(
     mut exchange: ActiveCall,
     timer: Arc<dyn Timer>,
 ) -> bool {
-    ToolCall { server: &resources.server, tool }.report_task(&mut exchange, record);
+    let call = ToolCall { server: &resources.server, tool };
+    call.report_task(&mut exchange, record, &resources.task_run);
     spawn(async move { drive(resources, exchange, &*timer).await })
 }
 
@@ -203,7 +221,7 @@ fn start(
     request.log_level = None;
     request.scope.insert(TaskPromotion::for_task(resources.task_run.clone()));
     let call = ToolCall { server: &resources.server, tool };
-    call.start_task(request, timer, ttl)
+    call.start_task(request, timer, ttl, &resources.task_run)
 }
 
 /// Deadlines of a task: no idle timeout, and its `ttl` in total.

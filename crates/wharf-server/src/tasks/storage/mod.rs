@@ -61,15 +61,25 @@ impl TaskStore {
     }
 
     /// Reports a change of a task to observers.
-    pub(crate) fn report(&self, id: &str, tool: &str, change: TaskChange<'_>) {
-        self.observers.emit(|| ObservedEvent::Task(TaskEvent::new(id, tool, change)));
+    pub(crate) fn report(&self, event: &TaskEvent<'_>) {
+        self.observers.emit(|| ObservedEvent::Task(*event));
+    }
+
+    /// Reports a change of the task with this record.
+    pub(crate) fn report_change(&self, record: &TaskRecord, change: TaskChange<'_>) {
+        if self.observers.is_empty() {
+            return;
+        }
+        let trace = record.call.trace();
+        let event = TaskEvent::new(&record.id, &record.call.tool, change);
+        self.report(&event.principal(record.call.principal_id()).trace(trace.as_ref()));
     }
 
     fn report_end(&self, record: &TaskRecord) {
         if let Some(end) = &record.end {
             let age = Duration::from_millis(record.updated.saturating_sub(record.created));
-            let change = TaskChange::Ended { state: end.name(), age };
-            self.report(&record.id, &record.call.tool, change);
+            let error_type = record.failure.or_else(|| end.error_type());
+            self.report_change(record, TaskChange::Ended { state: end.name(), age, error_type });
         }
     }
 

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use wharf_model::{ClientRequest, Error, Task, TaskState, Timestamp, ToolResult};
+use wharf_model::{CallErrorType, ClientRequest, Error, Task, TaskState, Timestamp, ToolResult};
 
 use crate::{
     context::progress::ProgressUpdate,
@@ -54,6 +54,9 @@ pub(crate) struct TaskRecord {
     /// Steps completed before the call was promoted to a task.
     pub(crate) steps: BTreeMap<String, Box<RawValue>>,
     pub(crate) end: Option<TaskEnd>,
+    /// Class of the failure that the observers of a run reported, for the event of the end; not stored.
+    #[serde(skip)]
+    pub(crate) failure: Option<CallErrorType>,
 }
 
 /// Client request that waits for a response.
@@ -88,6 +91,15 @@ pub(crate) enum TaskEnd {
 }
 
 impl TaskEnd {
+    /// Class of the failure; a result for the model may be one, too.
+    pub(crate) fn error_type(&self) -> Option<CallErrorType> {
+        match self {
+            TaskEnd::Completed(result) => result.is_error.then_some(CallErrorType::ToolError),
+            TaskEnd::Failed(error) => Some(error.error_type()),
+            TaskEnd::Cancelled => None,
+        }
+    }
+
     /// Name of the final state.
     pub(crate) fn name(&self) -> &'static str {
         match self {
@@ -151,6 +163,7 @@ impl TaskRecord {
             answers: BTreeMap::new(),
             steps: BTreeMap::new(),
             end: None,
+            failure: None,
         }
     }
 

@@ -59,6 +59,7 @@ fn record() -> TaskRecord {
         principal: None,
         roles: Vec::new(),
         nonce: None,
+        ended_trace: None,
     };
     TaskRecord::new("id".into(), String::new(), call, 1000, 5000)
 }

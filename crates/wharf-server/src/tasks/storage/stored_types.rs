@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, value::RawValue};
 use wharf_model::{
-    ClientCapabilities, ClientRequest, ElicitForm, ElicitUrl, Error, ErrorKind, Implementation,
-    Peer, Principal, Request, SamplingRequest,
+    CallErrorType, ClientCapabilities, ClientRequest, ElicitForm, ElicitUrl, Error, ErrorKind,
+    Implementation, Peer, Principal, Request, SamplingRequest, TraceContext,
 };
 use wharf_schema::problem_report;
 
@@ -25,6 +25,9 @@ pub(crate) struct SavedCall {
     pub(crate) roles: Vec<String>,
     /// Key for claims of one-time steps, if not the task's own id.
     pub(crate) nonce: Option<String>,
+    /// Trace of the call, for the event of its end; it is stored as a part of `meta`.
+    #[serde(skip)]
+    pub(crate) ended_trace: Option<TraceContext>,
 }
 
 /// Stored form of a client request.
@@ -72,14 +75,27 @@ impl SavedCall {
                 .map(|principal| principal.roles().map(str::to_owned).collect())
                 .unwrap_or_default(),
             nonce: None,
+            ended_trace: None,
         })
     }
 
     /// Removes the data that only the handler needs; the principal and the tool remain.
     pub(crate) fn clear_arguments(&mut self) {
+        self.ended_trace = self.trace();
         self.arguments = RawValue::NULL.to_owned();
         (self.meta, self.client, self.nonce) = (None, None, None);
         self.capabilities = ClientCapabilities::default();
+    }
+
+    /// Returns the trace of the call that created the task.
+    pub(crate) fn trace(&self) -> Option<TraceContext> {
+        let meta = self.meta.as_ref().and_then(|meta| TraceContext::from_meta(meta.get()));
+        meta.or_else(|| self.ended_trace.clone())
+    }
+
+    /// Returns the id of the principal.
+    pub(crate) fn principal_id(&self) -> Option<&str> {
+        self.principal.as_ref().map(|(id, _)| &**id)
     }
 
     pub(crate) fn peer(&self) -> Peer {
@@ -95,6 +111,12 @@ impl SavedCall {
 }
 
 impl SavedError {
+    /// Class of the failure, for observers.
+    pub(crate) fn error_type(&self) -> CallErrorType {
+        let kind = || ErrorKind::from_name(&self.kind).unwrap_or(ErrorKind::InternalError);
+        self.code.map_or_else(|| CallErrorType::Kind(kind()), CallErrorType::Code)
+    }
+
     /// Saves an error in at most `most` bytes: without its data if they are too large or too deep,
     /// and then with a shortened message.
     pub(crate) fn within_limit(error: &Error, most: usize) -> Self {

@@ -80,8 +80,8 @@ async fn serve(listener: TcpListener, admin: Arc<Admin>) {
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
             Err(error) => {
-                if log.is_due() {
-                    tracing::warn!(%error, "cannot accept a connection of the admin listener");
+                if let Some(suppressed) = log.due() {
+                    tracing::warn!(%error, suppressed, "cannot accept a connection of the admin listener");
                 }
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;

@@ -11,7 +11,7 @@ use http::{HeaderMap, Method, Request, header, request::Parts};
 use http_body::Body;
 use tokio::time::Instant;
 use wharf_model::{
-    AuthRejection, AuthRequest, Authenticated, Authenticator, Error, RemoteAddress,
+    AuthRejection, AuthRequest, Authenticated, Authenticator, Error, RefusalReason, RemoteAddress,
     RequestExtensions,
 };
 use wharf_wire::HeaderField;
@@ -144,7 +144,12 @@ impl HttpEndpoint {
             request.extensions_mut().insert(*address);
         }
         let (parts, body) = authority.page(request).await.into_parts();
-        HttpResponse::from_parts(parts, HttpBody::whole(body))
+        let status = parts.status;
+        let reply = HttpResponse::from_parts(parts, HttpBody::whole(body));
+        match status.is_client_error() || status.is_server_error() {
+            true => response::refused(RefusalReason::of_status(status.as_u16()), reply),
+            false => reply,
+        }
     }
 }
 

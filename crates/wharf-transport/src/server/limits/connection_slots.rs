@@ -139,9 +139,10 @@ impl ConnectionSlots {
 
 fn log_eviction(slot: &ConnectionSlot) {
     static LINE: LogThrottle = LogThrottle::new();
-    if LINE.is_due() {
+    if let Some(suppressed) = LINE.due() {
         tracing::warn!(
             caller = ?slot.caller,
+            suppressed,
             "closing the longest idle connection of the caller with the most: the connection limit is reached"
         );
     }

@@ -46,14 +46,15 @@ impl DescriptorShortage {
         if is_shortage {
             *self.0.failed.lock() = Some(Instant::now());
         }
-        if self.0.log.is_due() {
+        if let Some(suppressed) = self.0.log.due() {
             match is_shortage {
                 true => tracing::error!(
                     %error,
+                    suppressed,
                     "cannot accept connections: the process has used up its file descriptors or memory; \
                      raise the limit (`ulimit -n`, LimitNOFILE in systemd) or lower {setting}",
                 ),
-                false => tracing::error!(%error, "cannot accept connections"),
+                false => tracing::error!(%error, suppressed, "cannot accept connections"),
             }
         }
         true

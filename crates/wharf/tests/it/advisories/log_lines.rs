@@ -50,7 +50,7 @@ pub async fn assert_one(log: &LogCatcher, texts: &[&str]) {
 }
 
 /// Asserts that nothing except this rejection was logged since the line `before`.
-async fn assert_refused(log: &LogCatcher, before: usize, transport: &str, reason: &str) {
+pub async fn assert_refused(log: &LogCatcher, before: usize, transport: &str, reason: &str) {
     let named = format!("reason=\"{reason}\"");
     assert_one(log, &[&named, &format!("transport=\"{transport}\""), "refused a request"]).await;
     let mut since = log.lines().split_off(before);

@@ -20,6 +20,7 @@ mod http2_floods;
 mod http_client;
 mod http_statuses;
 mod large_messages;
+mod limit_lines;
 mod log_lines;
 mod malformed_http;
 #[cfg(feature = "oauth-proxy")]
@@ -34,6 +35,7 @@ mod server_process;
 mod session_creation;
 mod session_hijacking;
 mod slow_clients;
+mod task_lines;
 mod tls;
 mod token_expiry;
 mod token_scope_filtering;

@@ -12,7 +12,7 @@ use crate::advisories::harness::Harness;
 const EVIL: &str = "https://evil.example/cb";
 
 /// Server with an OAuth proxy whose identity provider is not reachable.
-async fn harness() -> Harness {
+pub async fn harness() -> Harness {
     let nobody = |path: &str| format!("http://127.0.0.1:9{path}");
     let provider =
         Provider::oauth(nobody("/authorize"), nobody("/token"), nobody("/me"), "id", "s");

@@ -12,7 +12,10 @@ use std::{
 };
 
 use serde_json::value::RawValue;
-use wharf_model::{Error, Lock, TaskChange, Timer};
+use wharf_model::{
+    CallEnd, CallErrorType, CallStart, CallState, Error, Lock, ObservedTask, Observer, TaskChange,
+    TaskEvent, Timer, TraceContext,
+};
 
 use crate::{
     context::progress,
@@ -33,8 +36,11 @@ const RETRY_PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration
 
 /// One run of a task.
 pub(crate) struct TaskRun {
-    id: String,
+    id: Arc<str>,
     tool: String,
+    /// Principal and trace of the call, for observers.
+    principal: Option<String>,
+    trace: Option<TraceContext>,
     pub(in crate::tasks::run) fence: u64,
     nonce: String,
     expires: Option<u64>,
@@ -54,6 +60,8 @@ pub(in crate::tasks::run) struct RunState {
     stop: Option<StopReason>,
     /// The handler has returned, and its result is being stored.
     ending: bool,
+    /// Class of the handler's failure, if there are observers.
+    failure: Option<CallErrorType>,
     /// Time until which the lease is held, by the local clock.
     pub(in crate::tasks::run) held: Instant,
     answer_wakers: Vec<Waker>,
@@ -94,14 +102,17 @@ impl TaskRun {
             withdrawn: Vec::new(),
             stop: None,
             ending: false,
+            failure: None,
             held: since + local_lease(&options),
             answer_wakers: Vec::new(),
             runner_waker: None,
             known: None,
         };
         let task_run = TaskRun {
-            id: record.id.clone(),
+            id: record.id.as_str().into(),
             tool: record.call.tool.clone(),
+            principal: record.call.principal_id().map(str::to_owned),
+            trace: record.call.trace(),
             fence: record.fence,
             nonce: record.call.nonce.clone().unwrap_or_else(|| record.id.clone()),
             expires: record.expires,
@@ -115,6 +126,11 @@ impl TaskRun {
 
     pub(crate) fn id(&self) -> &str {
         &self.id
+    }
+
+    /// Id of the task, for the observers of the run.
+    pub(crate) fn observed_id(&self) -> ObservedTask {
+        ObservedTask(self.id.clone())
     }
 
     /// Updates the state from a newer record.
@@ -227,8 +243,13 @@ impl TaskRun {
 
     /// Stores the end of the task, if this run holds the task.
     pub(crate) async fn finish(&self, end: &TaskEnd, last: Option<&progress::ProgressUpdate>) {
-        self.lock().ending = true;
+        let failure = {
+            let mut state = self.lock();
+            state.ending = true;
+            state.failure
+        };
         self.change_with_retry(|record, now| {
+            record.failure = failure;
             if let Some(update) = last {
                 record.report(self.fence, update, now)?;
             }
@@ -239,7 +260,9 @@ impl TaskRun {
 
     /// Reports a change of the task to observers.
     pub(crate) fn observe(&self, change: TaskChange<'_>) {
-        self.task_store.report(&self.id, &self.tool, change);
+        let event = TaskEvent::new(&self.id, &self.tool, change);
+        self.task_store
+            .report(&event.principal(self.principal.as_deref()).trace(self.trace.as_ref()));
     }
 
     /// Stops the run and releases the task for graceful shutdown, unless its handler has returned.
@@ -261,5 +284,23 @@ impl TaskRun {
 
     pub(in crate::tasks::run) fn lock(&self) -> MutexGuard<'_, RunState> {
         self.state.lock()
+    }
+}
+
+/// Observer of one run that keeps the class of its failure: the stored result does not have that of a timeout or a panic.
+pub(crate) struct FailureObserver(pub(crate) Arc<TaskRun>);
+
+impl Observer for FailureObserver {
+    fn call_started(&self, _: &CallStart<'_>) -> CallState {
+        CallState::Token(0)
+    }
+
+    fn call_ended(&self, _: u64, end: &CallEnd<'_>) {
+        // A run that is dropped was stopped, and that reason is the one that is stored.
+        self.0.lock().failure = end.error_type().filter(|it| *it != CallErrorType::Cancelled);
+    }
+
+    fn counts_bytes(&self) -> bool {
+        false
     }
 }

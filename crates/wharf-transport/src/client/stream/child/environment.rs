@@ -21,7 +21,8 @@ pub enum Environment {
     #[default]
     Basic,
     /// All variables, except the keys of a Wharf server (`WHARF_STATE_KEY`,
-    /// `WHARF_STATE_KEY_FILE`) and its admin address (`WHARF_ADMIN`).
+    /// `WHARF_STATE_KEY_FILE`), its admin address (`WHARF_ADMIN`), and the headers of its telemetry
+    /// (`OTEL_EXPORTER_OTLP_HEADERS` and those of a signal).
     Inherit,
     /// No variables.
     Clear,
@@ -54,8 +55,16 @@ const BASIC: [&str; 20] = [
     "WINDIR",
 ];
 
-/// Variables of one server: the keys that encrypt its state, and the address of its admin listener.
-const NEVER_INHERITED: [&str; 3] = ["WHARF_STATE_KEY", "WHARF_STATE_KEY_FILE", "WHARF_ADMIN"];
+/// Variables of one server: the keys that encrypt its state, the address of its admin listener, and the headers of its
+/// export, which have credentials.
+const NEVER_INHERITED: [&str; 6] = [
+    "WHARF_STATE_KEY",
+    "WHARF_STATE_KEY_FILE",
+    "WHARF_ADMIN",
+    "OTEL_EXPORTER_OTLP_HEADERS",
+    "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
+    "OTEL_EXPORTER_OTLP_METRICS_HEADERS",
+];
 
 impl Environment {
     /// The variables that the child gets.
@@ -104,6 +113,7 @@ mod tests {
             ("WHARF_STATE_KEY", false, false),
             ("WHARF_STATE_KEY_FILE", false, false),
             ("WHARF_ADMIN", false, false),
+            ("OTEL_EXPORTER_OTLP_HEADERS", false, false),
         ] {
             assert_eq!(passes(Environment::Basic, name), basic, "{name}");
             assert_eq!(passes(Environment::Inherit, name), inherited, "{name}");

@@ -357,9 +357,9 @@ fn handshake_use<S: TableEntry>(
 /// Logs that idle sessions end for the session of this caller.
 fn log_eviction(session: &Session) {
     static LINE: LogThrottle = LogThrottle::new();
-    if LINE.is_due() {
+    if let Some(suppressed) = LINE.due() {
         let caller = &session.caller;
-        tracing::warn!(?caller, "evicting idle sessions: the session table is full");
+        tracing::warn!(?caller, suppressed, "evicting idle sessions: the session table is full");
     }
 }
 
