@@ -45,11 +45,11 @@ pub struct RequestList<T> {
     params: Map<String, Value>,
     member: String,
     items: vec::IntoIter<T>,
-    state: PageState,
-    progress: ListProgress,
+    state: RequestPageState,
+    progress: RequestListUsage,
 }
 
-enum PageState {
+enum RequestPageState {
     /// The page of this cursor is next.
     Next(Option<String>),
     Fetching(BoxFuture<Result<Box<RawValue>, CallError>>, Instant),
@@ -59,7 +59,7 @@ enum PageState {
 
 /// Consumption of the list's limits.
 #[derive(Default)]
-struct ListProgress {
+struct RequestListUsage {
     pages: usize,
     items: usize,
     bytes: usize,
@@ -75,9 +75,9 @@ impl<T: DeserializeOwned> RequestList<T> {
         member: String,
     ) -> Self {
         let (params, state) = match serde_json::to_value(params) {
-            Ok(Value::Object(params)) => (params, PageState::Next(None)),
-            Ok(Value::Null) => (Map::new(), PageState::Next(None)),
-            _ => (Map::new(), PageState::Fail(not_an_object())),
+            Ok(Value::Object(params)) => (params, RequestPageState::Next(None)),
+            Ok(Value::Null) => (Map::new(), RequestPageState::Next(None)),
+            _ => (Map::new(), RequestPageState::Fail(not_an_object())),
         };
         let (caller, items) = (caller.clone(), Vec::new().into_iter());
         RequestList {
@@ -87,7 +87,7 @@ impl<T: DeserializeOwned> RequestList<T> {
             member,
             items,
             state,
-            progress: ListProgress::default(),
+            progress: RequestListUsage::default(),
         }
     }
 
@@ -113,15 +113,16 @@ impl<T: DeserializeOwned> RequestList<T> {
             if let Some(item) = self.items.next() {
                 return Poll::Ready(Some(Ok(item)));
             }
-            self.state = match mem::replace(&mut self.state, PageState::Over) {
-                PageState::Over => return Poll::Ready(None),
-                PageState::Fail(error) => return Poll::Ready(Some(Err(error))),
-                PageState::Next(cursor) => self.fetch_page(cursor),
-                PageState::Fetching(mut fetching, since) => match fetching.as_mut().poll(cx) {
+            self.state = match mem::replace(&mut self.state, RequestPageState::Over) {
+                RequestPageState::Over => return Poll::Ready(None),
+                RequestPageState::Fail(error) => return Poll::Ready(Some(Err(error))),
+                RequestPageState::Next(cursor) => self.fetch_page(cursor),
+                RequestPageState::Fetching(mut fetching, since) => match fetching.as_mut().poll(cx)
+                {
                     Poll::Ready(Ok(page)) => self.add_page(&page, since),
-                    Poll::Ready(Err(error)) => PageState::Fail(error),
+                    Poll::Ready(Err(error)) => RequestPageState::Fail(error),
                     Poll::Pending => {
-                        self.state = PageState::Fetching(fetching, since);
+                        self.state = RequestPageState::Fetching(fetching, since);
                         return Poll::Pending;
                     }
                 },
@@ -130,25 +131,25 @@ impl<T: DeserializeOwned> RequestList<T> {
     }
 
     /// Requests a page, within the time that the earlier pages have left.
-    fn fetch_page(&self, cursor: Option<String>) -> PageState {
+    fn fetch_page(&self, cursor: Option<String>) -> RequestPageState {
         let total = self.caller.options().total;
         let left = total.saturating_sub(self.progress.time);
         if left.is_zero() {
             let error = total_timeout::out_of_time(total, TIME_LIMIT_OPTION);
-            return PageState::Fail(CallError::of_outcome(error));
+            return RequestPageState::Fail(CallError::of_outcome(error));
         }
         let mut params = self.params.clone();
         params.extend(cursor.map(|cursor| ("cursor".to_owned(), cursor.into())));
         let call = self.caller.request_as::<Box<RawValue>>(&*self.method, params).total(left);
-        PageState::Fetching(call.into_future(), self.caller.timer().now())
+        RequestPageState::Fetching(call.into_future(), self.caller.timer().now())
     }
 
-    fn add_page(&mut self, page: &RawValue, since: Instant) -> PageState {
+    fn add_page(&mut self, page: &RawValue, since: Instant) -> RequestPageState {
         self.progress.time += self.caller.timer().now().saturating_duration_since(since);
         match self.read_page(page.get()) {
-            Ok(Some(next)) => PageState::Next(Some(next)),
-            Ok(None) => PageState::Over,
-            Err(error) => PageState::Fail(CallError::of_outcome(error)),
+            Ok(Some(next)) => RequestPageState::Next(Some(next)),
+            Ok(None) => RequestPageState::Over,
+            Err(error) => RequestPageState::Fail(CallError::of_outcome(error)),
         }
     }
 

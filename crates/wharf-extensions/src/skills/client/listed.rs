@@ -41,7 +41,7 @@ pub(super) struct HeldEntry {
 }
 
 #[derive(Deserialize)]
-struct GetResult {
+struct ReturnedSkill {
     skill: Box<RawValue>,
 }
 
@@ -58,7 +58,7 @@ impl ListedSkill {
         if !client.capabilities().extensions.contains_key(SKILLS_EXTENSION) {
             return Err(SkillError::undeclared("the methods"));
         }
-        let result: GetResult = client.request_as(GET_METHOD, json!({"uri": uri})).await?;
+        let result: ReturnedSkill = client.request_as(GET_METHOD, json!({"uri": uri})).await?;
         let skill = ListedSkill::read(client, &result.skill);
         match SkillUri::parse(&skill.uri) {
             Ok(returned) if returned == asked => Ok(skill),
