@@ -211,7 +211,6 @@ fn milliseconds(elapsed: Duration) -> f64 {
 /// Returns the text of the source of an error, for the log only: it may contain confidential data.
 /// None if the error has no source.
 pub(crate) fn cause(error: &Error) -> Option<String> {
-    use std::error::Error as _;
     error.source().map(|source| printable(&with_sources(source)))
 }
 

@@ -84,7 +84,7 @@ pub use crate::{
         resource::Resource, safe_join::safe_join, tool::Tool,
     },
     router::{
-        access::{Access, Item, Visibility},
+        access::{Access, AccessCheck, Item},
         runtime_changes::{Registry, WeakRegistry},
     },
     secret_file::read_private,

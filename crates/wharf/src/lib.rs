@@ -60,10 +60,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(feature = "apps")]
-pub use wharf_extensions::apps;
-#[cfg(feature = "server-card")]
-pub use wharf_extensions::server_card;
-
+pub mod apps;
 #[cfg(any(feature = "auth", feature = "http"))]
 pub mod auth;
 #[cfg(feature = "client")]
@@ -79,6 +76,8 @@ mod protocol_version;
 mod run_error;
 #[cfg(feature = "server")]
 pub mod server;
+#[cfg(feature = "server-card")]
+pub mod server_card;
 #[cfg(feature = "skills")]
 pub mod skills;
 #[cfg(feature = "server")]

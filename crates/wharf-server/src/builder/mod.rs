@@ -463,15 +463,7 @@ impl RouterBuilder {
         self.observers = mem::take(&mut self.observers).with(Tracing);
         let stores = self.take_stores(&*state_cipher);
         self.problems.or(())?;
-        let mut layers = self.layers;
-        if let Some(rates) = self.limits.rates {
-            let limit = RateLimit::new(rates);
-            let limit = match &stores {
-                Some(stores) => limit.store(stores.rates.clone()),
-                None => limit,
-            };
-            layers.insert(0, Box::new(limit));
-        }
+        let layers = self.layers_with_rate_limit(stores.as_ref());
         let description = ServerDescription {
             instructions: self.instructions,
             logging: self.logging,
@@ -516,6 +508,20 @@ impl RouterBuilder {
         });
         self.on_build.into_iter().for_each(|run| run(server.registry()));
         Ok(Router::layered(server, layers))
+    }
+
+    /// Takes the layers; the rate limit, if there is one, is the first.
+    fn layers_with_rate_limit(&mut self, stores: Option<&Stores>) -> Vec<Box<dyn Middleware>> {
+        let mut layers = mem::take(&mut self.layers);
+        if let Some(rates) = self.limits.rates {
+            let limit = RateLimit::new(rates);
+            let limit = match stores {
+                Some(stores) => limit.store(stores.rates.clone()),
+                None => limit,
+            };
+            layers.insert(0, Box::new(limit));
+        }
+        layers
     }
 
     /// Lets the extensions check and complete the parts.

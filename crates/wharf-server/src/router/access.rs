@@ -77,23 +77,23 @@ impl<'a> Item<'a> {
 /// ```
 /// # mod wharf { pub use {wharf_model::*, wharf_server::*}; pub mod server { pub use super::*; } pub mod model { pub use super::*; } }
 /// use serde_json::json;
-/// use wharf::{Json, model::ResourceInfo, server::{Item, Router, Visibility}};
+/// use wharf::{Json, model::ResourceInfo, server::{Item, Router, AccessCheck}};
 ///
-/// let method = async |visibility: Visibility| {
+/// let method = async |access: AccessCheck| {
 ///     let notes = ResourceInfo::new("notes://secret", "secret");
-///     Json(json!({"visible": visibility.allows(Item::Resource(&notes))}))
+///     Json(json!({"visible": access.allows(Item::Resource(&notes))}))
 /// };
 /// let router = Router::builder().method("notes/visible", method).build()?;
 /// # let _ = router;
 /// # Ok::<(), wharf::server::BuildError>(())
 /// ```
 #[derive(Clone)]
-pub struct Visibility {
+pub struct AccessCheck {
     server: Arc<ServerState>,
     principal: Option<Principal>,
 }
 
-impl Visibility {
+impl AccessCheck {
     /// Returns whether the caller may see and use `item`, which need not be registered.
     #[must_use]
     pub fn allows(&self, item: Item<'_>) -> bool {
@@ -109,15 +109,15 @@ impl Visibility {
     }
 }
 
-impl Extract for Visibility {
+impl Extract for AccessCheck {
     fn extract(call: &Incoming<'_>) -> Result<Self, Error> {
-        Ok(Visibility { server: call.server.clone(), principal: call.principal().cloned() })
+        Ok(AccessCheck { server: call.server.clone(), principal: call.principal().cloned() })
     }
 }
 
-impl fmt::Debug for Visibility {
+impl fmt::Debug for AccessCheck {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Visibility").field("differs", &self.differs()).finish_non_exhaustive()
+        f.debug_struct("AccessCheck").field("differs", &self.differs()).finish_non_exhaustive()
     }
 }
 

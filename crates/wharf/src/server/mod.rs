@@ -30,11 +30,11 @@ pub use endpoint::{ClientEnd, Endpoint};
 pub use limits::Limits;
 pub use reply_stream::ReplyStream;
 pub use wharf_server::{
-    Access, BuildError, BuildProblem, CallLimits, ClientRequestError, Completer, CustomMethod,
-    Declaration, Extract, Handler, Incoming, IntoCompletion, IntoContents, IntoMethodResult,
-    IntoPrompt, IntoToolError, IntoToolOutcome, Item, KeyError, KeyRing, Part, PlainHandler,
-    PromptFn, ProtocolExtension, Rates, Registry, ResourceFn, Router, RouterBuilder, ServerParts,
-    StepError, ToolFn, Visibility, WeakRegistry, read_private, safe_join,
+    Access, AccessCheck, BuildError, BuildProblem, CallLimits, ClientRequestError, Completer,
+    CustomMethod, Declaration, Extract, Handler, Incoming, IntoCompletion, IntoContents,
+    IntoMethodResult, IntoPrompt, IntoToolError, IntoToolOutcome, Item, KeyError, KeyRing, Part,
+    PlainHandler, PromptFn, ProtocolExtension, Rates, Registry, ResourceFn, Router, RouterBuilder,
+    ServerParts, StepError, ToolFn, WeakRegistry, read_private, safe_join,
 };
 pub use wharf_transport::{LineLimits, Shutdown, ThreadTimer, TokioTimer};
 pub use wharf_wire::{ErrorProfile, MessageLimits};

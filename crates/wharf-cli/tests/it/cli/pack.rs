@@ -162,13 +162,16 @@ fn hostile_bundles_are_found() {
         ("link.mcpb", "is a symbolic link"),
     ] {
         let (output, report) = check(&sandbox, name);
-        assert_eq!(output.told(1)["kind"], "invalid_file", "{name}");
+        assert_eq!(output.printed_error(1)["kind"], "invalid_file", "{name}");
         let problems = report["problems"].as_array().unwrap();
         let is_there = problems.iter().any(|it| it.as_str().unwrap().contains(problem));
         assert!(is_there, "{name}: {problems:?}");
     }
     sandbox.write("text.mcpb", "PK but no more");
     assert!(
-        check(&sandbox, "text.mcpb").0.told(1)["message"].as_str().unwrap().contains("not a ZIP")
+        check(&sandbox, "text.mcpb").0.printed_error(1)["message"]
+            .as_str()
+            .unwrap()
+            .contains("not a ZIP")
     );
 }

@@ -71,7 +71,7 @@ fn a_generated_file_passes_the_check() {
     assert_eq!((output.code, problems.len()), (0, 0), "{output:?}");
     sandbox.write("harbour.mcpb", "another bundle");
     let (output, problems) = check(&sandbox, &["--mcpb", "harbour.mcpb"]);
-    assert_eq!(output.told(1)["kind"], "invalid_file");
+    assert_eq!(output.printed_error(1)["kind"], "invalid_file");
     assert!(
         has(&problems, "packages[1].fileSha256", "not the SHA-256 of harbour.mcpb"),
         "{problems:?}"
@@ -104,7 +104,7 @@ fn all_problems_are_found_at_once() {
     });
     sandbox.write("server.json", &document.to_string());
     let (output, problems) = check(&sandbox, &[]);
-    assert_eq!(output.told(1)["kind"], "invalid_file");
+    assert_eq!(output.printed_error(1)["kind"], "invalid_file");
     for (path, text) in [
         ("$schema", "is not the current schema"),
         ("name", "is not allowed"),
@@ -172,7 +172,7 @@ fn a_cargo_package_is_compared_with_cargo_toml_and_readme() {
     ] {
         sandbox.write("README.md", &readme);
         let (output, problems) = check(&sandbox, &[]);
-        output.told(1);
+        output.printed_error(1);
         assert!(has(&problems, "packages[0]", text), "{text}: {problems:?}");
     }
     sandbox

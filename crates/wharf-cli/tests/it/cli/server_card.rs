@@ -62,7 +62,7 @@ fn a_card_that_differs_from_its_server_fails() {
         described.card(card.title("Other"))
     });
     let output = sandbox.run(&["inspect", "--card", &server.origin]);
-    let error = output.told(5);
+    let error = output.printed_error(5);
     assert_eq!(error["kind"], "server_card");
     let report: serde_json::Value = serde_json::from_str(&output.out).unwrap();
     let differences = &report["cards"][0]["differences"];
@@ -81,7 +81,7 @@ fn a_card_is_compared_with_the_named_server() {
     });
     let target = format!("{}/mcp", other.origin);
     let output = sandbox.run(&["inspect", &target, "--card", &one.origin]);
-    output.told(5);
+    output.printed_error(5);
     let report: serde_json::Value = serde_json::from_str(&output.out).unwrap();
     let card = &report["cards"][0];
     assert_eq!(
@@ -142,7 +142,7 @@ fn hostile_documents_are_refused() {
     let document = PublicDocument::new("/card.json", "application/json", names).unwrap();
     let server = CardServer::start(|_| Server::new("a", "1").http(Http::new().document(document)));
     let output = sandbox.run(&["inspect", "--card", &format!("{}/card.json", server.origin)]);
-    output.told(5);
+    output.printed_error(5);
     for problem in [
         "$schema",
         "name \\\"weather\\\"",

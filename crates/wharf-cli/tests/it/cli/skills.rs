@@ -113,14 +113,14 @@ fn verify_has_an_exit_code_for_each_kind_of_result() {
     let run = sandbox.run(&["skills", "verify", &url]);
     assert_eq!((run.code, states(&run)), (0, vec!["verified".into(), "dynamic".into()]), "{run:?}");
     let run = sandbox.run(&["skills", "verify", "--require-digests", &url]);
-    assert_eq!(run.told(9)["kind"], "skills_dynamic");
+    assert_eq!(run.printed_error(9)["kind"], "skills_dynamic");
     let run = sandbox.run(&["skills", "verify", "--require-digests", &url, REFUNDS]);
     assert_eq!(run.code, 0, "{run:?}");
 
     let url = scripted(json!([good(), bad, {"uri": "skill://d/SKILL.md"}]), TEXT);
     let run = sandbox.run(&["skills", "verify", &url]);
     assert_eq!(states(&run), ["verified", "refused", "refused"]);
-    assert_eq!(run.told(7)["kind"], "skills_refused");
+    assert_eq!(run.printed_error(7)["kind"], "skills_refused");
 
     let many: Vec<Value> = (0..257)
         .map(|n| {
@@ -129,7 +129,7 @@ fn verify_has_an_exit_code_for_each_kind_of_result() {
         })
         .collect();
     let run = sandbox.run(&["skills", "verify", &scripted(many.into(), TEXT)]);
-    assert_eq!(run.told(8)["kind"], "skills_unchecked");
+    assert_eq!(run.printed_error(8)["kind"], "skills_unchecked");
     let states = states(&run);
     assert_eq!(states.iter().filter(|it| *it == "verified").count(), 256);
     assert_eq!(states[256], "unchecked");

@@ -7,7 +7,7 @@ use std::{
 };
 
 use wharf_model::{CacheHint, Error, ErrorKind, Lock, ReadResult, ResourceContents};
-use wharf_server::{Registry, Visibility, WeakRegistry};
+use wharf_server::{AccessCheck, Registry, WeakRegistry};
 
 use super::{
     media_type::default_media_type,
@@ -73,7 +73,7 @@ impl SkillCatalog {
     }
 
     /// Returns the cache hint of results, which are private where callers see different skills.
-    pub(super) fn cache_hint(&self, visibility: &Visibility) -> CacheHint {
+    pub(super) fn cache_hint(&self, visibility: &AccessCheck) -> CacheHint {
         match visibility.differs() {
             true => CacheHint::private(self.cache.ttl_ms),
             false => self.cache,
@@ -84,7 +84,7 @@ impl SkillCatalog {
     pub(super) fn read(
         self: &Arc<Self>,
         uri: &str,
-        visibility: &Visibility,
+        visibility: &AccessCheck,
     ) -> Result<ReadResult, Error> {
         let not_found = || Error::resource_not_found(uri);
         let file = FileUri::parse(uri).map_err(|_| not_found())?;
@@ -148,7 +148,7 @@ impl SkillCatalog {
 fn read_file(
     snapshot: &SkillSnapshot,
     uri: &FileUri,
-    visibility: &Visibility,
+    visibility: &AccessCheck,
 ) -> Result<(Vec<u8>, Option<String>), ReadFailure> {
     let file = snapshot.file(uri, visibility).ok_or(ReadFailure::NotFound)?;
     let ServedFile { content: Some((entry, location)), info, .. } = file else {

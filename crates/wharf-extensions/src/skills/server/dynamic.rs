@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use wharf_model::{Body, CacheHint, Error, ReadResult, ResourceInfo};
-use wharf_server::{Extract, Handler, IntoContents, Item, Resource, Uri, Visibility};
+use wharf_server::{AccessCheck, Extract, Handler, IntoContents, Item, Resource, Uri};
 
 use crate::skills::format::{FileUri, FrontMatter, SkillUri};
 
@@ -41,7 +41,7 @@ where
     Box::new(move |skill, info, cache| {
         let read = {
             let (skill, info) = (skill.clone(), info.clone());
-            move |Uri(uri): Uri, visibility: Visibility, parameters: A| {
+            move |Uri(uri): Uri, visibility: AccessCheck, parameters: A| {
                 // Before the function runs: it may use the URI as a path.
                 let checked = check(&uri, &skill, &info, &visibility);
                 let is_skill_file = checked.as_ref().is_ok_and(|file| file == skill.as_file());
@@ -56,13 +56,13 @@ where
         let other = read.clone();
         let skill_file = Resource::new(
             skill.as_str(),
-            move |uri: Uri, visibility: Visibility, parameters: A| {
+            move |uri: Uri, visibility: AccessCheck, parameters: A| {
                 read(uri, visibility, parameters)
             },
         );
         let template = format!("{}/{{+path}}", skill.root());
         let files =
-            Resource::new(template, move |uri: Uri, visibility: Visibility, parameters: A| {
+            Resource::new(template, move |uri: Uri, visibility: AccessCheck, parameters: A| {
                 other(uri, visibility, parameters)
             });
         let files = files.name(format!("Files of the skill {}", skill.name()));
@@ -91,7 +91,7 @@ fn check(
     uri: &str,
     skill: &SkillUri,
     info: &ResourceInfo,
-    visibility: &Visibility,
+    visibility: &AccessCheck,
 ) -> Result<FileUri, Error> {
     let file = FileUri::parse(uri).ok().filter(|file| skill.relative(file).is_some());
     let file = file.filter(|_| visibility.allows(Item::Resource(info)));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use wharf_model::{CacheHint, Error, ErrorKind, ResourceInfo};
-use wharf_server::{Json, ProtocolExtension, RawArgs, Visibility};
+use wharf_server::{AccessCheck, Json, ProtocolExtension, RawArgs};
 
 use super::catalog::SkillCatalog;
 use crate::skills::format::{
@@ -67,15 +67,15 @@ pub(super) fn extension(catalog: &Arc<SkillCatalog>) -> ProtocolExtension {
     let (lists, gets, directories) = (catalog.clone(), catalog.clone(), catalog.clone());
     ProtocolExtension::new(SKILLS_EXTENSION)
         .setting(DIRECTORY_SETTING, true)
-        .method(LIST_METHOD, move |params: RawArgs, visibility: Visibility| {
+        .method(LIST_METHOD, move |params: RawArgs, visibility: AccessCheck| {
             let result = list(&lists, &params, &visibility);
             async move { result.map(Json) }
         })
-        .method(GET_METHOD, move |params: RawArgs, visibility: Visibility| {
+        .method(GET_METHOD, move |params: RawArgs, visibility: AccessCheck| {
             let result = get(&gets, &params, &visibility);
             async move { result.map(Json) }
         })
-        .method(DIRECTORY_METHOD, move |params: RawArgs, visibility: Visibility| {
+        .method(DIRECTORY_METHOD, move |params: RawArgs, visibility: AccessCheck| {
             let result = read_directory(&directories, &params, &visibility);
             async move { result.map(Json) }
         })
@@ -84,7 +84,7 @@ pub(super) fn extension(catalog: &Arc<SkillCatalog>) -> ProtocolExtension {
 fn list(
     catalog: &SkillCatalog,
     params: &RawArgs,
-    visibility: &Visibility,
+    visibility: &AccessCheck,
 ) -> Result<ListResult, Error> {
     let ListParams { cursor } = read_params(params)?;
     let snapshot = catalog.snapshot();
@@ -97,7 +97,7 @@ fn list(
 fn get(
     catalog: &SkillCatalog,
     params: &RawArgs,
-    visibility: &Visibility,
+    visibility: &AccessCheck,
 ) -> Result<GetResult, Error> {
     let GetParams { uri } = read_params(params)?;
     let unknown = || Error::invalid_params(format_args!("no skill is served at `{uri}`"));
@@ -112,7 +112,7 @@ fn get(
 fn read_directory(
     catalog: &SkillCatalog,
     params: &RawArgs,
-    visibility: &Visibility,
+    visibility: &AccessCheck,
 ) -> Result<DirectoryResult, Error> {
     let DirectoryParams { uri, cursor } = read_params(params)?;
     let directory = FileUri::parse(&uri).map_err(Error::invalid_params)?;

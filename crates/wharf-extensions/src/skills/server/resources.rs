@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use wharf_model::{CompletionRequest, Error, ErrorKind};
-use wharf_server::{Part, Prompt, Registry, Resource, Uri, Visibility};
+use wharf_server::{AccessCheck, Part, Prompt, Registry, Resource, Uri};
 
 use super::{
     catalog::SkillCatalog,
@@ -19,10 +19,10 @@ pub(super) fn skill_parts(catalog: &Arc<SkillCatalog>, skill: &ServedSkill) -> V
     let mut parts = Vec::new();
     if skill.entry.resources != SkillResources::Dynamic {
         let reader = catalog.clone();
-        let resource =
-            Resource::blocking(skill.uri.as_str(), move |Uri(uri): Uri, visibility: Visibility| {
-                reader.read(&uri, &visibility)
-            });
+        let resource = Resource::blocking(
+            skill.uri.as_str(),
+            move |Uri(uri): Uri, visibility: AccessCheck| reader.read(&uri, &visibility),
+        );
         parts.push(describe(resource, &skill.info).into());
     }
     if skill.has_prompt {
@@ -35,11 +35,11 @@ pub(super) fn skill_parts(catalog: &Arc<SkillCatalog>, skill: &ServedSkill) -> V
 pub(super) fn file_template(catalog: &Arc<SkillCatalog>) -> Resource {
     let (reader, completer) = (catalog.clone(), catalog.clone());
     let template = format!("{SKILL_SCHEME}://{{+{PATH}}}");
-    Resource::blocking(template, move |Uri(uri): Uri, visibility: Visibility| {
+    Resource::blocking(template, move |Uri(uri): Uri, visibility: AccessCheck| {
         reader.read(&uri, &visibility)
     })
     .name("Files of skills")
-    .complete(PATH, move |request: CompletionRequest, visibility: Visibility| {
+    .complete(PATH, move |request: CompletionRequest, visibility: AccessCheck| {
         let snapshot = completer.snapshot();
         let visible = snapshot.files.keys().filter(|uri| snapshot.file(uri, &visibility).is_some());
         let path = |uri: &FileUri| uri.as_str().split_once("://").map(|(_, path)| path.to_owned());
@@ -52,7 +52,7 @@ pub(super) fn file_template(catalog: &Arc<SkillCatalog>) -> Resource {
 /// Returns the prompt of a skill: the body of its `SKILL.md`, with the URI of its directory.
 fn prompt(catalog: &Arc<SkillCatalog>, skill: &ServedSkill) -> Prompt {
     let (catalog, uri) = (catalog.clone(), skill.uri.clone());
-    let read = move |visibility: Visibility| {
+    let read = move |visibility: AccessCheck| {
         let result = catalog.read(uri.as_str(), &visibility)?;
         let text = result.contents.iter().find_map(|part| match &part.body {
             wharf_model::Body::Text(text) => Some(text.as_str()),

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use wharf_model::ResourceInfo;
-use wharf_server::{Item, Visibility};
+use wharf_server::{AccessCheck, Item};
 
 use super::{
     media_type::media_type,
@@ -84,7 +84,7 @@ impl SkillSnapshot {
     }
 
     /// Returns whether the caller may see one of the skills.
-    fn is_any_visible(&self, owners: &BTreeSet<FileUri>, visibility: &Visibility) -> bool {
+    fn is_any_visible(&self, owners: &BTreeSet<FileUri>, visibility: &AccessCheck) -> bool {
         let mut infos = owners.iter().filter_map(|owner| self.skills.get(owner));
         !visibility.differs() || infos.any(|skill| visibility.allows(Item::Resource(&skill.info)))
     }
@@ -92,18 +92,18 @@ impl SkillSnapshot {
     /// Returns the skills that the caller may see, in the order of their URIs.
     pub(super) fn visible_skills(
         &self,
-        visibility: &Visibility,
+        visibility: &AccessCheck,
     ) -> impl Iterator<Item = &ServedSkill> {
         self.skills.values().filter(|it| visibility.allows(Item::Resource(&it.info)))
     }
 
     /// Returns a skill that the caller may see.
-    pub(super) fn skill(&self, uri: &FileUri, visibility: &Visibility) -> Option<&ServedSkill> {
+    pub(super) fn skill(&self, uri: &FileUri, visibility: &AccessCheck) -> Option<&ServedSkill> {
         self.skills.get(uri).filter(|it| visibility.allows(Item::Resource(&it.info)))
     }
 
     /// Returns a file that the caller may see.
-    pub(super) fn file(&self, uri: &FileUri, visibility: &Visibility) -> Option<&ServedFile> {
+    pub(super) fn file(&self, uri: &FileUri, visibility: &AccessCheck) -> Option<&ServedFile> {
         self.files.get(uri).filter(|it| self.is_any_visible(&it.owners, visibility))
     }
 
@@ -111,7 +111,7 @@ impl SkillSnapshot {
     pub(super) fn children(
         &self,
         uri: &FileUri,
-        visibility: &Visibility,
+        visibility: &AccessCheck,
     ) -> Option<impl Iterator<Item = (&FileUri, &ResourceInfo)>> {
         let directory = self.directories.get(uri)?;
         let directory = self.is_any_visible(&directory.owners, visibility).then_some(directory)?;
