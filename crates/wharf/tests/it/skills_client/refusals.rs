@@ -194,8 +194,11 @@ async fn generated_files_have_no_digests_and_no_manifest() {
     assert_eq!((today.text(), today.is_verified), (Some("today"), false));
     assert_eq!(skill.approval_digest().unwrap_err().kind(), "dynamic");
     let before = it.requests().len();
-    let outside = in_time(skill.read("../other/SKILL.md")).await.unwrap_err();
-    assert_eq!(outside.refused().map(SkillRefused::kind), Some("unlisted"));
+    for outside in ["../other/SKILL.md", "skill://shop/other/SKILL.md", "skill://bank/refunds/x.md"]
+    {
+        let error = in_time(skill.read(outside)).await.unwrap_err();
+        assert_eq!(error.refused().map(SkillRefused::kind), Some("unlisted"), "{outside}");
+    }
     // The server does not declare that it lists directories.
     let SkillError::Call(error) = in_time(skill.dir("")).await.unwrap_err() else { panic!() };
     assert_eq!(error.kind(), ErrorKind::CapabilityNotSupported);
