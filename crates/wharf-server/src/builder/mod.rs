@@ -462,8 +462,8 @@ impl RouterBuilder {
         // Before the stores, which report to the observers.
         self.observers = mem::take(&mut self.observers).with(Tracing);
         let stores = self.take_stores(&*state_cipher);
-        self.problems.or(())?;
         let layers = self.layers_with_rate_limit(stores.as_ref());
+        self.problems.or(())?;
         let description = ServerDescription {
             instructions: self.instructions,
             logging: self.logging,

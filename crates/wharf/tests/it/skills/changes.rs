@@ -57,8 +57,7 @@ async fn a_file_that_became_a_link_is_not_followed() {
 /// Notifications that a client receives.
 async fn listen(client: &Client) -> mpsc::UnboundedReceiver<Notification> {
     let (sender, receiver) = mpsc::unbounded_channel();
-    let uris = [EMAIL.to_owned()].into();
-    let filter = SubscriptionFilter { resources: true, uris, ..SubscriptionFilter::default() };
+    let filter = SubscriptionFilter::default().resources(true).uris([EMAIL.to_owned()]);
     let mut subscription = client.listen(filter).await.unwrap();
     tokio::spawn(async move {
         while let Some(Ok(notification)) = subscription.next().await {
