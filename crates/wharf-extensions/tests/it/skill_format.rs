@@ -80,6 +80,17 @@ fn yaml_that_parsers_read_differently_is_refused() {
 
 #[test]
 fn fences_may_have_a_byte_order_mark_windows_line_ends_and_blanks_at_the_end() {
+#[test]
+fn uris_are_at_most_8_kib_long() {
+    let uri = |length: usize| format!("skill://{}", "a/".repeat(length / 2) + "SKILL.md");
+    assert_eq!(FileUri::parse(&uri(8192 - 16)).unwrap().as_str().len(), 8192);
+    let error = FileUri::parse(&uri(8192 - 14)).unwrap_err().to_string();
+    assert!(error.contains("8194 bytes; 8192 is the limit") && error.len() < 300, "{error}");
+    assert!(SkillUri::parse(&uri(8192)).is_err());
+    let error = FileUri::parse(&format!("skill://{}%", "a".repeat(8000))).unwrap_err();
+    assert!(error.to_string().len() < 600, "{error}");
+}
+
     let plain = "---\nname: a\ndescription: b\n---\n# A\n";
     let read = |file: &str| FrontMatter::parse(file.as_bytes()).map(FrontMatter::into_fields);
     let expected = read(plain).unwrap();

@@ -70,7 +70,7 @@ fn prompt(catalog: &Arc<SkillCatalog>, skill: &ServedSkill) -> Prompt {
 
 /// Returns the name of a skill's prompt: its path, because names are not unique.
 fn prompt_name(skill: &ServedSkill) -> String {
-    skill.uri.path().join("/")
+    skill.uri.path().to_owned()
 }
 
 /// Returns the text after the front matter.

@@ -245,7 +245,7 @@ impl SkillSnapshot {
         content: Option<(ManifestEntry, FileLocation)>,
         owner: &FileUri,
     ) {
-        let name = uri.segments().last().cloned().unwrap_or_default();
+        let name = uri.segments().next_back().unwrap_or_default().to_owned();
         let mut info = ResourceInfo::new(uri.as_str(), name.as_str());
         info.mime_type = media_type(&name).map(str::to_owned);
         info.size = content.as_ref().map(|(entry, _)| entry.size);
@@ -307,7 +307,7 @@ impl SkillSnapshot {
 
     fn child_info(&self, child: &FileUri) -> ResourceInfo {
         let directory = || {
-            let name = child.segments().last().cloned().unwrap_or_default();
+            let name = child.segments().next_back().unwrap_or_default();
             ResourceInfo::new(child.as_str(), name).mime_type(DIRECTORY_MIME)
         };
         self.files.get(child).map_or_else(directory, |file| file.info.clone())
@@ -316,10 +316,7 @@ impl SkillSnapshot {
 
 /// Returns the directory of a file or directory; `None` for one at the top.
 fn parent_of(child: &FileUri) -> Option<FileUri> {
-    let (_, parent) = child.segments().split_last()?;
-    let parent = parent.iter().map(String::as_str);
-    if parent.len() == 0 {
-        return None;
-    }
-    FileUri::from_segments(child.scheme(), parent).ok()
+    let mut segments = child.segments();
+    segments.next_back();
+    FileUri::from_segments(child.scheme(), segments).ok()
 }
