@@ -37,6 +37,8 @@ pub(super) struct ServedSkill {
     pub(super) info: ResourceInfo,
     /// True if the skill is also a prompt.
     pub(super) has_prompt: bool,
+    /// Number of its source, once all of the source is read.
+    source: Option<usize>,
 }
 
 /// File that is served.
@@ -60,7 +62,7 @@ impl SkillSnapshot {
     /// Reads all sources.
     pub(super) fn read(sources: &[SkillSource]) -> (Self, Vec<SkillProblem>) {
         let (mut snapshot, mut problems) = (SkillSnapshot::default(), Vec::new());
-        for source in sources {
+        for (number, source) in sources.iter().enumerate() {
             match &source.kind {
                 SourceKind::Directory(path) => {
                     let listing = SourceListing::directory(path, &[]);
@@ -77,7 +79,10 @@ impl SkillSnapshot {
                     snapshot.add_dynamic(source, front_matter, files, &mut problems);
                 }
             }
+            let added = snapshot.skills.values_mut().filter(|it| it.source.is_none());
+            added.for_each(|skill| skill.source = Some(number));
         }
+        problems.extend(snapshot.nested_in_other_sources(sources));
         problems.extend(snapshot.repeated_names());
         snapshot.link_directories();
         (snapshot, problems)
@@ -267,7 +272,30 @@ impl SkillSnapshot {
             info.size = file.info.size;
             file.info = info.clone();
         }
-        self.skills.insert(uri.as_file().clone(), ServedSkill { uri, entry, info, has_prompt });
+        let file = uri.as_file().clone();
+        self.skills.insert(file, ServedSkill { uri, entry, info, has_prompt, source: None });
+    }
+
+    /// Returns errors for skills in the directory of a skill of another source: its manifest does not list their files.
+    fn nested_in_other_sources(&self, sources: &[SkillSource]) -> Vec<SkillProblem> {
+        let mut problems = Vec::new();
+        for skill in self.skills.values() {
+            let path = skill.uri.path();
+            let parents = path.match_indices('/').map(|(end, _)| path[..end].split('/'));
+            let parents = parents.filter_map(|it| SkillUri::from_path(SKILL_SCHEME, it).ok());
+            let outer = parents.filter_map(|it| self.skills.get(it.as_file()));
+            for outer in outer.filter(|it| it.source != skill.source) {
+                let problem = SkillProblem::error(format!(
+                    "`{}` is in the directory of `{}`, a skill of another source, whose manifest does not list it: \
+                     give one of the sources another prefix",
+                    skill.uri, outer.uri
+                ));
+                let source = skill.source.and_then(|number| sources.get(number));
+                let label = source.map(SkillSource::label).unwrap_or_default();
+                problems.push(problem.in_file(label));
+            }
+        }
+        problems
     }
 
     /// Returns warnings for names that several skills have.
