@@ -68,6 +68,8 @@ fn yaml_that_parsers_read_differently_is_refused() {
     fails("a: -.INF", 2, "JSON");
     fails("a: .nan", 2, "JSON");
     fails("a: 1e999", 2, "JSON");
+    fails(&format!("a: 0x{}", "F".repeat(300)), 2, "JSON");
+    fails(&format!("a: 0o{}", "7".repeat(400)), 2, "JSON");
     fails("a: !date 2024-05-01", 2, "tag");
     fails("a: !!int x", 2, "tag");
     fails("a: 1\n...\nb: 2", 4, "several YAML documents");
@@ -79,8 +81,6 @@ fn yaml_that_parsers_read_differently_is_refused() {
 }
 
 #[test]
-fn fences_may_have_a_byte_order_mark_windows_line_ends_and_blanks_at_the_end() {
-#[test]
 fn uris_are_at_most_8_kib_long() {
     let uri = |length: usize| format!("skill://{}", "a/".repeat(length / 2) + "SKILL.md");
     assert_eq!(FileUri::parse(&uri(8192 - 16)).unwrap().as_str().len(), 8192);
@@ -91,6 +91,8 @@ fn uris_are_at_most_8_kib_long() {
     assert!(error.to_string().len() < 600, "{error}");
 }
 
+#[test]
+fn fences_may_have_a_byte_order_mark_windows_line_ends_and_blanks_at_the_end() {
     let plain = "---\nname: a\ndescription: b\n---\n# A\n";
     let read = |file: &str| FrontMatter::parse(file.as_bytes()).map(FrontMatter::into_fields);
     let expected = read(plain).unwrap();
