@@ -94,6 +94,11 @@ impl SkillSnapshot {
         !visibility.differs() || infos.any(|skill| visibility.allows(Item::Resource(&skill.info)))
     }
 
+    /// Returns the metadata of the skills that have a file.
+    pub(super) fn owners_of(&self, file: &ServedFile) -> impl Iterator<Item = &ResourceInfo> {
+        file.owners.iter().filter_map(|owner| self.skills.get(owner)).map(|skill| &skill.info)
+    }
+
     /// Returns the skills that the caller may see, in the order of their URIs.
     pub(super) fn visible_skills(
         &self,
