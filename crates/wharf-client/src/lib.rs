@@ -12,6 +12,7 @@ mod call;
 mod client_handle;
 mod client_transport;
 mod in_process;
+mod list_limits;
 mod pagination;
 mod proxy;
 mod request_list;

@@ -8,13 +8,13 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use futures_core::Stream;
 use wharf_model::{
-    BoxFuture, Error, ErrorKind, FailureOrigin, Method, Page, PromptInfo, Reply, ResourceInfo,
-    TemplateInfo, TimeoutKind, ToolInfo,
+    BoxFuture, Error, ErrorKind, Method, Page, PromptInfo, Reply, ResourceInfo, TemplateInfo,
+    ToolInfo,
 };
 
 use crate::{
@@ -25,8 +25,8 @@ use crate::{
         result::unexpected,
         run,
         run::CallLimits,
-        total_timeout,
     },
+    list_limits::ListUsage,
 };
 
 /// An item type of a paginated list: a tool, a resource, a resource template or a prompt.
@@ -122,10 +122,6 @@ pub struct PagedList<T: Listable> {
 
 type PageFuture<T> = BoxFuture<Result<(Page<T>, u64), Error>>;
 
-/// The option that limits the time of all pages together.
-pub(crate) const TIME_LIMIT_OPTION: total_timeout::TimeoutOption =
-    (TimeoutKind::Total, "CallOptions::total");
-
 enum PageState<T> {
     /// Fetch the page at this cursor; the first page has none.
     Next(Option<String>),
@@ -135,15 +131,10 @@ enum PageState<T> {
     Over,
 }
 
-/// Totals of the pages read so far, to enforce the limits.
+/// Consumption of the limits by the pages read so far, and the names on them.
 #[derive(Default)]
 struct ListProgress {
-    pages: usize,
-    items: usize,
-    weight: usize,
-    /// Time that the server has taken so far.
-    time: Duration,
-    cursors: HashSet<String>,
+    usage: ListUsage,
     names: HashSet<String>,
     /// Generation of the list when its first page was requested.
     generation: Option<u64>,
@@ -205,7 +196,7 @@ impl<T: Listable> PagedList<T> {
     /// Returns whether `error` may mean that a cursor is outdated because the list has changed.
     fn is_outdated(&self, error: &Error) -> bool {
         let is_cursor = matches!(error.kind, ErrorKind::InvalidCursor | ErrorKind::InvalidParams);
-        is_cursor && self.progress.pages > 0
+        is_cursor && self.progress.usage.pages > 0
     }
 
     fn poll_item(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Arc<T>, Error>>> {
@@ -231,42 +222,37 @@ impl<T: Listable> PagedList<T> {
 
     /// Requests a page, within the time that the earlier pages have left.
     fn fetch_page(&self, cursor: Option<String>) -> PageState<T> {
-        let total = self.caller.options().total;
-        let left = total.saturating_sub(self.progress.time);
-        if left.is_zero() {
-            return PageState::Fail(total_timeout::out_of_time(total, TIME_LIMIT_OPTION));
-        }
+        let total = match self.progress.usage.time_left(&self.caller) {
+            Ok(left) => left,
+            Err(error) => return PageState::Fail(error),
+        };
         let now = self.caller.timer().now();
-        let limits =
-            CallLimits { total: left, cached: self.cached, ..CallLimits::of(&self.caller) };
+        let limits = CallLimits { total, cached: self.cached, ..CallLimits::of(&self.caller) };
         PageState::Fetching(Box::pin(fetch(self.caller.clone(), cursor, limits)), now)
     }
 
     fn add_page(&mut self, page: Page<T>, generation: u64, since: Instant) -> PageState<T> {
-        let (options, progress) = (self.caller.options(), &mut self.progress);
-        progress.pages += 1;
-        progress.time += self.caller.timer().now().saturating_duration_since(since);
-        progress.weight = progress.weight.saturating_add(page.body.weight);
-        if progress.weight > options.listed {
-            return limit_exceeded(T::METHOD, format!("more than {} bytes", options.listed));
+        match self.take_page(page, generation, since) {
+            Ok(Some(next)) => PageState::Next(Some(next)),
+            Ok(None) => PageState::Over,
+            Err(error) => PageState::Fail(error),
         }
-        progress.items = progress.items.saturating_add(page.items().len());
-        if progress.items > options.items {
-            return limit_exceeded(T::METHOD, format!("more than {} items", options.items));
-        }
+    }
+
+    /// Takes the items of a page, and returns the cursor of the next one.
+    fn take_page(
+        &mut self,
+        page: Page<T>,
+        generation: u64,
+        since: Instant,
+    ) -> Result<Option<String>, Error> {
+        let (caller, progress, method) = (&self.caller, &mut self.progress, T::METHOD.name());
+        progress.usage.add_page(caller, method, since, page.body.weight)?;
+        progress.usage.add_items(caller, method, page.items().len())?;
         progress.generation.get_or_insert(generation);
         let new = page.items().iter().filter(|item| progress.is_new(&***item)).cloned().collect();
-        self.items = T::filter_usable(new, &self.caller, generation).into_iter();
-        match page.next {
-            None => PageState::Over,
-            Some(_) if progress.pages >= options.pages => {
-                limit_exceeded(T::METHOD, format!("more than {} pages", options.pages))
-            }
-            Some(next) if !progress.cursors.insert(next.clone()) => {
-                limit_exceeded(T::METHOD, "a cursor that it sent before".into())
-            }
-            next => PageState::Next(next),
-        }
+        self.items = T::filter_usable(new, caller, generation).into_iter();
+        progress.usage.next_cursor(caller, method, page.next)
     }
 }
 
@@ -279,20 +265,6 @@ impl ListProgress {
         }
         is_new
     }
-}
-
-fn limit_exceeded<T>(method: Method, what: String) -> PageState<T> {
-    PageState::Fail(limit_error(method.name(), what))
-}
-
-/// Error for a list with more than a limit allows.
-pub(crate) fn limit_error(method: &str, what: String) -> Error {
-    let message = format!(
-        "{method}: the server sent {what}, so reading the list was stopped; \
-         raise `CallOptions::{{pages, items, listed}}` to read more"
-    );
-    let error = Error::new(ErrorKind::ContentTooLarge).with_message(message);
-    error.from_client(FailureOrigin::Protocol)
 }
 
 /// Fetches one page. Also returns the generation of the list when it was requested.

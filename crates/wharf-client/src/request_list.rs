@@ -1,25 +1,29 @@
 //! [`RequestList`]: reads all pages of a list that a method of an extension returns.
 
 use std::{
-    collections::{BTreeMap, HashSet},
     fmt,
     future::poll_fn,
     mem,
     pin::Pin,
     task::{Context, Poll},
-    time::{Duration, Instant},
+    time::Instant,
     vec,
 };
 
 use futures_core::Stream;
-use serde::{Serialize, de::DeserializeOwned};
+use serde::{
+    Deserializer as _, Serialize,
+    de::{DeserializeOwned, IgnoredAny, MapAccess, Visitor},
+};
 use serde_json::{Map, Value, value::RawValue};
-use wharf_model::{BoxFuture, Error, ErrorKind, FailureOrigin};
+use wharf_model::{
+    BoxFuture, Error, ErrorKind, FailureOrigin, MAX_PAGE_VALUES, count_values, weight_of_page,
+};
 
 use crate::{
     CallError, ClientHandle,
-    call::{protocol_violation::protocol_violation, total_timeout},
-    pagination::{TIME_LIMIT_OPTION, limit_error},
+    call::protocol_violation::protocol_violation,
+    list_limits::{ListUsage, exceeded},
 };
 
 /// Items of a paginated list, over all pages, from a method that the protocol does not define. Read like a
@@ -46,7 +50,7 @@ pub struct RequestList<T> {
     member: String,
     items: vec::IntoIter<T>,
     state: RequestPageState,
-    progress: RequestListUsage,
+    usage: ListUsage,
 }
 
 enum RequestPageState {
@@ -57,14 +61,33 @@ enum RequestPageState {
     Fail(CallError),
 }
 
-/// Consumption of the list's limits.
-#[derive(Default)]
-struct RequestListUsage {
-    pages: usize,
-    items: usize,
-    bytes: usize,
-    time: Duration,
-    cursors: HashSet<String>,
+/// Members of a page: its items, and the cursor of the next page.
+struct PageMembers<'a, 'de> {
+    /// Name of the member with the items.
+    member: &'a str,
+    items: Option<&'de RawValue>,
+    next: Option<&'de RawValue>,
+}
+
+impl<'de> Visitor<'de> for PageMembers<'_, 'de> {
+    type Value = Self;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<M: MapAccess<'de>>(mut self, mut members: M) -> Result<Self, M::Error> {
+        while let Some(name) = members.next_key::<String>()? {
+            if name == self.member {
+                self.items = Some(members.next_value()?);
+            } else if name == "nextCursor" {
+                self.next = Some(members.next_value()?);
+            } else {
+                members.next_value::<IgnoredAny>()?;
+            }
+        }
+        Ok(self)
+    }
 }
 
 impl<T: DeserializeOwned> RequestList<T> {
@@ -80,15 +103,7 @@ impl<T: DeserializeOwned> RequestList<T> {
             _ => (Map::new(), RequestPageState::Fail(not_an_object())),
         };
         let (caller, items) = (caller.clone(), Vec::new().into_iter());
-        RequestList {
-            caller,
-            method,
-            params,
-            member,
-            items,
-            state,
-            progress: RequestListUsage::default(),
-        }
+        RequestList { caller, method, params, member, items, state, usage: ListUsage::default() }
     }
 
     /// Returns the next item; `None` after the last.
@@ -132,12 +147,10 @@ impl<T: DeserializeOwned> RequestList<T> {
 
     /// Requests a page, within the time that the earlier pages have left.
     fn fetch_page(&self, cursor: Option<String>) -> RequestPageState {
-        let total = self.caller.options().total;
-        let left = total.saturating_sub(self.progress.time);
-        if left.is_zero() {
-            let error = total_timeout::out_of_time(total, TIME_LIMIT_OPTION);
-            return RequestPageState::Fail(CallError::of_outcome(error));
-        }
+        let left = match self.usage.time_left(&self.caller) {
+            Ok(left) => left,
+            Err(error) => return RequestPageState::Fail(CallError::of_outcome(error)),
+        };
         let mut params = self.params.clone();
         params.extend(cursor.map(|cursor| ("cursor".to_owned(), cursor.into())));
         let call = self.caller.request_as::<Box<RawValue>>(&*self.method, params).total(left);
@@ -145,8 +158,7 @@ impl<T: DeserializeOwned> RequestList<T> {
     }
 
     fn add_page(&mut self, page: &RawValue, since: Instant) -> RequestPageState {
-        self.progress.time += self.caller.timer().now().saturating_duration_since(since);
-        match self.read_page(page.get()) {
+        match self.read_page(page.get(), since) {
             Ok(Some(next)) => RequestPageState::Next(Some(next)),
             Ok(None) => RequestPageState::Over,
             Err(error) => RequestPageState::Fail(CallError::of_outcome(error)),
@@ -154,35 +166,27 @@ impl<T: DeserializeOwned> RequestList<T> {
     }
 
     /// Takes the items of a page, and returns the cursor of the next one.
-    fn read_page(&mut self, page: &str) -> Result<Option<String>, Error> {
-        let exceeded = |what: String| Err(limit_error(&self.method, what));
-        let (options, progress) = (self.caller.options(), &mut self.progress);
-        progress.pages += 1;
-        progress.bytes = progress.bytes.saturating_add(page.len());
-        if progress.bytes > options.listed {
-            return exceeded(format!("more than {} bytes", options.listed));
+    fn read_page(&mut self, page: &str, since: Instant) -> Result<Option<String>, Error> {
+        let (caller, method) = (&self.caller, &*self.method);
+        // Before the page is parsed: a tree takes many times the memory of its text.
+        let values = count_values(page);
+        if values > MAX_PAGE_VALUES {
+            return Err(exceeded(method, MAX_PAGE_VALUES, "values on one page"));
         }
+        self.usage.add_page(caller, method, since, weight_of_page(page.len(), values))?;
         let invalid = |error: serde_json::Error| {
-            protocol_violation(&format!("sent an invalid page of `{}` ({error})", self.method))
+            protocol_violation(&format!("sent an invalid page of `{method}` ({error})"))
         };
-        let members: BTreeMap<String, &RawValue> = serde_json::from_str(page).map_err(invalid)?;
-        let member = |name: &str| members.get(name).map_or("null", |json| json.get());
-        let items: Vec<T> = serde_json::from_str(member(&self.member)).map_err(invalid)?;
-        let next: Option<String> = serde_json::from_str(member("nextCursor")).map_err(invalid)?;
-        progress.items = progress.items.saturating_add(items.len());
-        if progress.items > options.items {
-            return exceeded(format!("more than {} items", options.items));
-        }
+        let members = PageMembers { member: &self.member, items: None, next: None };
+        let mut page = serde_json::Deserializer::from_str(page);
+        let PageMembers { items, next, .. } = page.deserialize_map(members).map_err(invalid)?;
+        let items = items.map_or("null", RawValue::get);
+        let items: Vec<T> = serde_json::from_str(items).map_err(invalid)?;
+        let next = next.map_or("null", RawValue::get);
+        let next: Option<String> = serde_json::from_str(next).map_err(invalid)?;
+        self.usage.add_items(caller, method, items.len())?;
         self.items = items.into_iter();
-        match &next {
-            Some(_) if progress.pages >= options.pages => {
-                exceeded(format!("more than {} pages", options.pages))
-            }
-            Some(next) if !progress.cursors.insert(next.clone()) => {
-                exceeded("a cursor that it sent before".into())
-            }
-            _ => Ok(next),
-        }
+        self.usage.next_cursor(caller, method, next)
     }
 }
 

@@ -68,6 +68,8 @@ fn yaml_that_parsers_read_differently_is_refused() {
     fails("a: -.INF", 2, "JSON");
     fails("a: .nan", 2, "JSON");
     fails("a: 1e999", 2, "JSON");
+    fails(&format!("a: 0x{}", "F".repeat(300)), 2, "JSON");
+    fails(&format!("a: 0o{}", "7".repeat(400)), 2, "JSON");
     fails("a: !date 2024-05-01", 2, "tag");
     fails("a: !!int x", 2, "tag");
     fails("a: 1\n...\nb: 2", 4, "several YAML documents");
@@ -76,6 +78,17 @@ fn yaml_that_parsers_read_differently_is_refused() {
     fails("", 2, "empty");
     fails(&format!("a: {}", "[".repeat(40) + &"]".repeat(40)), 2, "deeper");
     fails(&format!("a: {}", "x".repeat(70_000)), 1, "larger");
+}
+
+#[test]
+fn uris_are_at_most_8_kib_long() {
+    let uri = |length: usize| format!("skill://{}", "a/".repeat(length / 2) + "SKILL.md");
+    assert_eq!(FileUri::parse(&uri(8192 - 16)).unwrap().as_str().len(), 8192);
+    let error = FileUri::parse(&uri(8192 - 14)).unwrap_err().to_string();
+    assert!(error.contains("8194 bytes; 8192 is the limit") && error.len() < 300, "{error}");
+    assert!(SkillUri::parse(&uri(8192)).is_err());
+    let error = FileUri::parse(&format!("skill://{}%", "a".repeat(8000))).unwrap_err();
+    assert!(error.to_string().len() < 600, "{error}");
 }
 
 #[test]

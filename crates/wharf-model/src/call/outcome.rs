@@ -289,6 +289,23 @@ impl<T> PageBody<T> {
     }
 }
 
+/// Maximum number of values on a page of a list: a tree takes many times the memory of its text. Parts that stay text do not
+/// count.
+pub const MAX_PAGE_VALUES: usize = 1_000_000;
+
+/// Returns the approximate memory of the items of a page with this number of bytes of JSON text and of values.
+///
+/// ```
+/// # mod wharf { pub use wharf_model::*; }
+/// assert_eq!(wharf::weight_of_page(1000, 10), 1320);
+/// ```
+#[must_use]
+pub const fn weight_of_page(bytes: usize, values: usize) -> usize {
+    /// Memory of a value beside its text, in bytes.
+    const VALUE_OVERHEAD_BYTES: usize = 32;
+    bytes.saturating_add(values.saturating_mul(VALUE_OVERHEAD_BYTES))
+}
+
 /// Cache of the encoded forms of an immutable value, with one slot for each form.
 #[derive(Debug, Default)]
 pub struct EncodedForms([OnceLock<Bytes>; EncodedForms::SLOTS]);

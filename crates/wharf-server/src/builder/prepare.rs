@@ -222,7 +222,16 @@ impl PartPreparer<'_> {
         let param_headers = ParamHeaders::of(&info.input_schema, self.limits.schema_depth);
         let extra = ToolExtra { results: output, param_headers, task };
         let deadlines = timeout.map(fixed_deadlines);
-        CatalogEntry { order, info: Arc::new(info), endpoint, validator, deadlines, scopes, extra }
+        CatalogEntry {
+            order,
+            info: Arc::new(info),
+            endpoint,
+            validator,
+            deadlines,
+            scopes,
+            shown_with: None,
+            extra,
+        }
     }
 
     fn prompt(
@@ -240,6 +249,7 @@ impl PartPreparer<'_> {
             unknown_titles,
             timeout,
             scopes,
+            shown_with,
             ..
         } = prompt;
         let mut check = PartCheck { item: format!("prompt `{}`", info.name), problems };
@@ -271,6 +281,7 @@ impl PartPreparer<'_> {
             validator,
             deadlines,
             scopes,
+            shown_with,
             extra: completions,
         }
     }
@@ -306,6 +317,7 @@ impl PartPreparer<'_> {
             validator,
             deadlines,
             scopes,
+            shown_with: None,
             extra: metadata,
         }
     }
@@ -357,6 +369,7 @@ impl PartPreparer<'_> {
             validator,
             deadlines,
             scopes,
+            shown_with: None,
             extra,
         })
     }

@@ -162,7 +162,26 @@ impl SubscriptionTable {
         subscribers.record(notification);
         let all_subscribers = subscribers.all_subscribers();
         drop(subscribers);
-        for subscriber in all_subscribers {
+        self.add_to(&all_subscribers, notification, is_allowed);
+    }
+
+    /// Notifies the subscribers of this process. Subscriptions that resume later do not receive the notification.
+    pub(crate) fn deliver(
+        &self,
+        notification: &Notification,
+        is_allowed: impl Fn(Option<&Principal>) -> bool,
+    ) {
+        let all_subscribers = self.subscribers.lock().all_subscribers();
+        self.add_to(&all_subscribers, notification, is_allowed);
+    }
+
+    fn add_to(
+        &self,
+        subscribers: &[Arc<SubscriberState>],
+        notification: &Notification,
+        is_allowed: impl Fn(Option<&Principal>) -> bool,
+    ) {
+        for subscriber in subscribers {
             if subscriber.filter.read(|filter| filter.includes(notification))
                 && is_allowed(subscriber.filter.listener().as_deref())
             {

@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use serde_json::Value;
-use wharf_model::{PromptArgument, PromptInfo};
+use wharf_model::{PromptArgument, PromptInfo, ResourceInfo};
 
 use crate::{
     handler::{
@@ -48,6 +48,7 @@ pub struct Prompt {
     pub(crate) unknown_titles: Vec<String>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) scopes: Vec<String>,
+    pub(crate) shown_with: Option<ResourceInfo>,
     pub(crate) extensions: Vec<fn() -> ProtocolExtension>,
 }
 
@@ -108,6 +109,7 @@ impl Prompt {
             unknown_titles,
             timeout: None,
             scopes: Vec::new(),
+            shown_with: None,
             extensions: Vec::new(),
         }
     }
@@ -124,6 +126,13 @@ impl Prompt {
             Some(it) => it.title = Some(title.into()),
             None => self.unknown_titles.push(argument.into()),
         }
+        self
+    }
+
+    /// Hides the prompt from callers from whom the [access hook](crate::Access) hides this resource, which need not be
+    /// registered: for a prompt that tells what is in it.
+    pub fn shown_with(mut self, resource: ResourceInfo) -> Self {
+        self.shown_with = Some(resource);
         self
     }
 

@@ -130,6 +130,17 @@ impl ServerState {
         }
     }
 
+    /// Returns whether the caller may see and use the item of `entry`.
+    pub(crate) fn allows_entry<I: ListedItem>(
+        &self,
+        request: &Request,
+        entry: &CatalogEntry<I>,
+    ) -> bool {
+        let shown_with = entry.shown_with.as_ref();
+        self.allows(request, entry.info.item())
+            && shown_with.is_none_or(|it| self.allows(request, Item::Resource(it)))
+    }
+
     /// Returns the error for scopes that the caller lacks; `None` if it has all of them.
     ///
     /// Local callers need no scopes.
@@ -144,8 +155,7 @@ impl ServerState {
         request: &Request,
         entry: &CatalogEntry<I>,
     ) -> bool {
-        self.allows(request, entry.info.item())
-            && self.missing_scopes(request, &entry.scopes).is_none()
+        self.allows_entry(request, entry) && self.missing_scopes(request, &entry.scopes).is_none()
     }
 }
 

@@ -67,6 +67,8 @@ pub(crate) struct CatalogEntry<I: ListedItem> {
     pub(crate) deadlines: Option<Deadlines>,
     /// Scopes that a caller must have, all of them.
     pub(crate) scopes: Vec<String>,
+    /// Resource that is hidden from the same callers.
+    pub(crate) shown_with: Option<ResourceInfo>,
     pub(crate) extra: I::Extra,
 }
 

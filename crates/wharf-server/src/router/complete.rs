@@ -86,7 +86,7 @@ pub(super) fn prompt_completers<'a>(
     name: &str,
 ) -> Result<CompletionTarget<'a>, Error> {
     let prompt = lists.prompts.get(name);
-    let prompt = prompt.filter(|prompt| server.allows(request, prompt.info.item()));
+    let prompt = prompt.filter(|prompt| server.allows_entry(request, prompt));
     let prompt = prompt.ok_or_else(|| Error::prompt_not_found(name))?;
     if let Some(error) = server.missing_scopes(request, &prompt.scopes) {
         return Err(error);

@@ -9,10 +9,7 @@ use crate::router::dispatch::call;
 use crate::{
     handler::{extract::CallInput, now, string_args::StringArg},
     lenient_json,
-    router::{
-        catalog::{CatalogLists, ListedItem},
-        state::ServerState,
-    },
+    router::{catalog::CatalogLists, state::ServerState},
 };
 
 /// Named arguments of a prompt, or variables of a template.
@@ -26,7 +23,7 @@ pub(crate) fn get_prompt(
     outbox: Outbox,
 ) -> BoxFuture<Outcome> {
     let prompt = lists.prompts.get(&request.target());
-    let Some(prompt) = prompt.filter(|prompt| server.allows(&request, prompt.info.item())) else {
+    let Some(prompt) = prompt.filter(|prompt| server.allows_entry(&request, prompt)) else {
         return now(Error::prompt_not_found(&request.target()).into());
     };
     if let Some(error) = server.missing_scopes(&request, &prompt.scopes) {

@@ -6,12 +6,12 @@ use std::{
 };
 
 use serde::Serialize;
-use wharf_model::{Error, Notification, Principal};
+use wharf_model::{Error, Notification, Principal, ResourceInfo};
 
 use crate::{
     builder::{Part, error::BuildError, prepare::PartPreparer},
     notifications::custom,
-    router::{read_resource, state::ServerState},
+    router::{access::Item, read_resource, state::ServerState},
 };
 
 /// Adds and removes parts of a running server, and notifies subscribers of changes.
@@ -99,6 +99,35 @@ impl Registry {
         let server = &self.server;
         server.subscription_table.publish(&notification, |principal: Option<&Principal>| {
             read_resource::may_subscribe(server, principal, &uri)
+        });
+    }
+
+    /// Notifies subscribers of the resource at `uri` that its contents changed, if they may see one of the resources
+    /// `shown_with`. For a resource of a template: the [access hook](crate::Access) decides only about the template.
+    /// A server with a hook notifies only the subscribers of this process.
+    ///
+    /// ```
+    /// # mod wharf { pub use {wharf_model::*, wharf_server::*}; pub mod server { pub use super::*; } pub mod model { pub use super::*; } }
+    /// use wharf::{model::ResourceInfo, server::Router};
+    ///
+    /// let registry = Router::builder().build()?.registry();
+    /// let boat = ResourceInfo::new("boats://tern", "tern");
+    /// registry.resource_updated_with("boats://tern/position", [&boat]);
+    /// # Ok::<(), wharf::server::BuildError>(())
+    /// ```
+    pub fn resource_updated_with<'a>(
+        &self,
+        uri: impl Into<Arc<str>>,
+        shown_with: impl IntoIterator<Item = &'a ResourceInfo>,
+    ) {
+        let (server, uri) = (&self.server, uri.into());
+        // Other processes and resumed subscriptions could not ask about these resources.
+        let Some(access) = &server.access else { return self.resource_updated(uri) };
+        let shown_with: Vec<_> = shown_with.into_iter().collect();
+        let notification = Notification::ResourceUpdated { uri: uri.clone() };
+        server.subscription_table.deliver(&notification, |principal: Option<&Principal>| {
+            read_resource::may_subscribe(server, principal, &uri)
+                && shown_with.iter().any(|it| access.allows(principal, Item::Resource(it)))
         });
     }
 

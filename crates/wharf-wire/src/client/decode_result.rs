@@ -6,8 +6,8 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
 use wharf_model::{
     CacheHint, ClientRequest, Completion, Discovery, Error, ErrorKind, FailureOrigin,
-    InputRequired, JsonText, LazyJson, Meta, Method, Outcome, Page, PageBody, ServerCapabilities,
-    Task, ToolResult, UnknownFields, count_values, has_at_most,
+    InputRequired, JsonText, LazyJson, MAX_PAGE_VALUES, Meta, Method, Outcome, Page, PageBody,
+    ServerCapabilities, Task, ToolResult, UnknownFields, count_values, has_at_most, weight_of_page,
 };
 
 use super::{ClientCodec, read_object};
@@ -25,10 +25,8 @@ use crate::{
 /// Maximum number of items on a page, and of input requests in a result.
 pub(super) const MAX_PAGE_ITEMS: usize = 100_000;
 const MAX_INPUT_REQUESTS: usize = 1_000;
-/// Maximum number of values in a result, and on a page of a list: a tree takes many times the memory of its
-/// text. Parts that stay text do not count.
+/// Maximum number of values in a result, like [`MAX_PAGE_VALUES`] on a page of a list.
 const MAX_RESULT_VALUES: usize = 250_000;
-const MAX_PAGE_VALUES: usize = 1_000_000;
 /// Fields of results and of list items that are parsed into trees.
 const PARSED_FIELDS: [&str; 8] = [
     "content",
@@ -40,8 +38,6 @@ const PARSED_FIELDS: [&str; 8] = [
     "annotations",
     "execution",
 ];
-/// Memory of a value beside its text, in bytes.
-const VALUE_OVERHEAD_BYTES: usize = 32;
 
 impl ClientCodec {
     /// Reads the result of a call of `method`. Only the method determines the type, never the content.
@@ -117,7 +113,7 @@ impl<'a> ResultReader<'a> {
         if values > MAX_PAGE_VALUES {
             return Err(self.too_many(MAX_PAGE_VALUES, "values on one page"));
         }
-        let weight = items.len() + VALUE_OVERHEAD_BYTES * values;
+        let weight = weight_of_page(items.len(), values);
         let texts = spans.iter().filter_map(|span| span.of(items)).enumerate();
         let read = |(index, json)| self.parse(json, format_args!("{key}[{index}]")).map(Arc::new);
         let items: Vec<Arc<T>> = texts.map(read).collect::<Result<_, _>>()?;

@@ -24,12 +24,12 @@ pub(super) fn resolve(text: &str) -> Result<Value, String> {
     if let Some(digits) =
         text.strip_prefix("0o").filter(|it| all(it, |byte| matches!(byte, b'0'..=b'7')))
     {
-        return Ok(in_base(digits, 8));
+        return in_base(text, digits, 8);
     }
     if let Some(digits) =
         text.strip_prefix("0x").filter(|it| all(it, |byte| byte.is_ascii_hexdigit()))
     {
-        return Ok(in_base(digits, 16));
+        return in_base(text, digits, 16);
     }
     if all(unsigned(text), |byte| byte.is_ascii_digit()) {
         return integer(text);
@@ -102,14 +102,13 @@ fn float(text: &str) -> Result<Value, String> {
 }
 
 /// Returns the value of digits, rounded to a float if it has more than 64 bits.
-fn in_base(digits: &str, base: u32) -> Value {
-    u64::from_str_radix(digits, base).map_or_else(
-        |_| {
-            let value = digits.chars().filter_map(|digit| digit.to_digit(base));
-            Value::from(value.fold(0.0, |sum, digit| sum * f64::from(base) + f64::from(digit)))
-        },
-        Value::from,
-    )
+fn in_base(text: &str, digits: &str, base: u32) -> Result<Value, String> {
+    if let Ok(number) = u64::from_str_radix(digits, base) {
+        return Ok(number.into());
+    }
+    let value = digits.chars().filter_map(|digit| digit.to_digit(base));
+    let value = value.fold(0.0, |sum, digit| sum * f64::from(base) + f64::from(digit));
+    Number::from_f64(value).map(Value::Number).ok_or_else(|| not_finite(text))
 }
 
 fn not_finite(text: &str) -> String {

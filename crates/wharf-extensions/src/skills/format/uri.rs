@@ -2,7 +2,12 @@
 
 use std::{fmt, hash};
 
+use wharf_model::excerpt;
+
 use super::SKILL_FILE;
+
+/// Maximum length of a URI, that of `CallLimits::uri`: longer ones are refused before they are parsed.
+const MAX_URI_BYTES: usize = 8 * 1024;
 
 /// URI of a file or a directory below some scheme. Two spellings of one path are equal: percent-encoded segments are decoded
 /// for comparisons, and the spelling is kept.
@@ -20,7 +25,8 @@ use super::SKILL_FILE;
 pub struct FileUri {
     text: String,
     scheme: String,
-    segments: Vec<String>,
+    /// Decoded segments, separated by slashes: no decoded segment has one.
+    path: String,
 }
 
 /// URI of the `SKILL.md` of a skill, such as `skill://acme/refunds/SKILL.md`.
@@ -50,23 +56,33 @@ impl FileUri {
     /// Reads a URI with an authority and without query and fragment.
     ///
     /// # Errors
-    /// If it is not one, or if a decoded segment is empty, `.` or `..`, has a slash, a backslash or a NUL, or is not UTF-8.
+    /// If it is not one, if it has more than 8 KiB, or if a decoded segment is empty, `.` or `..`, has a slash, a backslash
+    /// or a NUL, or is not UTF-8.
     pub fn parse(uri: &str) -> Result<Self, SkillUriError> {
-        let fail = |text: String| SkillUriError { uri: uri.to_owned(), text };
+        let fail = |text: String| SkillUriError::new(uri, text);
+        if uri.len() > MAX_URI_BYTES {
+            let text = format!("it has {} bytes; {MAX_URI_BYTES} is the limit", uri.len());
+            return Err(fail(text));
+        }
         let (scheme, path) = uri
             .split_once("://")
             .ok_or_else(|| fail("it has no scheme: it begins like `skill://`".to_owned()))?;
         let mut letters = scheme.bytes();
         let starts_well = letters.next().is_some_and(|first| first.is_ascii_alphabetic());
         if !starts_well || !letters.all(|it| it.is_ascii_alphanumeric() || b"+-.".contains(&it)) {
-            return Err(fail(format!("`{scheme}` is not a scheme")));
+            return Err(fail(format!("`{}` is not a scheme", excerpt(scheme))));
         }
         if path.contains(['?', '#']) {
             return Err(fail("it has a query or a fragment".to_owned()));
         }
-        let segments =
-            path.split('/').map(decode_segment).collect::<Result<_, _>>().map_err(fail)?;
-        Ok(FileUri { text: uri.to_owned(), scheme: scheme.to_ascii_lowercase(), segments })
+        let mut decoded = String::with_capacity(path.len());
+        for segment in path.split('/') {
+            if !decoded.is_empty() {
+                decoded.push('/');
+            }
+            decoded.push_str(&decode_segment(segment).map_err(fail)?);
+        }
+        Ok(FileUri { text: uri.to_owned(), scheme: scheme.to_ascii_lowercase(), path: decoded })
     }
 
     /// Builds a URI from a scheme and decoded segments.
@@ -102,8 +118,8 @@ impl FileUri {
 
     /// Returns the decoded segments; the first is the authority.
     #[must_use]
-    pub fn segments(&self) -> &[String] {
-        &self.segments
+    pub fn segments(&self) -> impl DoubleEndedIterator<Item = &str> {
+        self.path.split('/')
     }
 }
 
@@ -115,9 +131,9 @@ impl SkillUri {
     pub fn parse(uri: &str) -> Result<Self, SkillUriError> {
         let file = FileUri::parse(uri)?;
         let is_spelled_out = uri.ends_with(&format!("/{SKILL_FILE}"));
-        if file.segments.len() < 2 || !is_spelled_out {
+        if !file.path.contains('/') || !is_spelled_out {
             let text = format!("it is not the URI of a skill: it ends in `/NAME/{SKILL_FILE}`");
-            return Err(SkillUriError { uri: uri.to_owned(), text });
+            return Err(SkillUriError::new(uri, text));
         }
         Ok(SkillUri(file))
     }
@@ -155,13 +171,13 @@ impl SkillUri {
     /// Returns the name of the skill: the last segment of its path.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.0.segments[self.0.segments.len() - 2]
+        self.path().rsplit('/').next().unwrap_or_default()
     }
 
-    /// Returns the decoded segments of the skill's directory; the last is its name.
+    /// Returns the decoded path of the skill's directory; its last segment is the name of the skill.
     #[must_use]
-    pub fn path(&self) -> &[String] {
-        &self.0.segments[..self.0.segments.len() - 1]
+    pub fn path(&self) -> &str {
+        &self.0.path[..self.0.path.len() - SKILL_FILE.len() - 1]
     }
 
     /// Returns the URI of a file of the skill, from its path below the skill's directory.
@@ -176,14 +192,14 @@ impl SkillUri {
     /// Returns the decoded path of a file below the skill's directory, or `None` for a file outside of it.
     #[must_use]
     pub fn relative(&self, file: &FileUri) -> Option<String> {
-        let inside = file.segments.strip_prefix(self.path()).filter(|inside| !inside.is_empty());
-        inside.filter(|_| file.scheme == self.0.scheme).map(|inside| inside.join("/"))
+        let inside = file.path.strip_prefix(self.path())?.strip_prefix('/')?;
+        (file.scheme == self.0.scheme).then(|| inside.to_owned())
     }
 }
 
 impl PartialEq for FileUri {
     fn eq(&self, other: &Self) -> bool {
-        self.scheme == other.scheme && self.segments == other.segments
+        (&self.scheme, &self.path) == (&other.scheme, &other.path)
     }
 }
 
@@ -191,8 +207,7 @@ impl Eq for FileUri {}
 
 impl hash::Hash for FileUri {
     fn hash<H: hash::Hasher>(&self, state: &mut H) {
-        self.scheme.hash(state);
-        self.segments.hash(state);
+        (&self.scheme, &self.path).hash(state);
     }
 }
 
@@ -204,7 +219,13 @@ impl PartialOrd for FileUri {
 
 impl Ord for FileUri {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (&self.scheme, &self.segments).cmp(&(&other.scheme, &other.segments))
+        (&self.scheme, &self.path).cmp(&(&other.scheme, &other.path))
+    }
+}
+
+impl SkillUriError {
+    fn new(uri: &str, text: String) -> Self {
+        SkillUriError { uri: excerpt(uri).into_owned(), text }
     }
 }
 
@@ -247,6 +268,7 @@ fn encode_segment(segment: &str) -> String {
 }
 
 fn decode_segment(segment: &str) -> Result<String, String> {
+    let shown = excerpt(segment);
     let mut bytes = Vec::with_capacity(segment.len());
     let mut rest = segment.as_bytes();
     while let [first, after @ ..] = rest {
@@ -261,14 +283,14 @@ fn decode_segment(segment: &str) -> Result<String, String> {
             (b'%', _) => None,
             (byte, _) => Some(byte),
         };
-        bytes.push(byte.ok_or_else(|| format!("`{segment}` has a `%` without two digits"))?);
+        bytes.push(byte.ok_or_else(|| format!("`{shown}` has a `%` without two digits"))?);
     }
-    let text = String::from_utf8(bytes).map_err(|_| format!("`{segment}` is not UTF-8"))?;
+    let text = String::from_utf8(bytes).map_err(|_| format!("`{shown}` is not UTF-8"))?;
     if text.is_empty() {
         return Err("a segment of its path is empty".to_owned());
     }
     if matches!(text.as_str(), "." | "..") || text.contains(['/', '\\', '\0']) {
-        return Err(format!("`{segment}` leaves its directory"));
+        return Err(format!("`{shown}` leaves its directory"));
     }
     Ok(text)
 }

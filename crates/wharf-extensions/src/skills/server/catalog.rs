@@ -1,6 +1,7 @@
 //! Current skills of a running server: reads files, and reads the sources again when they change.
 
 use std::{
+    collections::BTreeSet,
     path::PathBuf,
     sync::{Arc, OnceLock},
     time::{Duration, Instant},
@@ -17,17 +18,19 @@ use super::{
 };
 use crate::skills::format::FileUri;
 
-/// Minimum time between two attempts to read sources that have an error.
-const RETRY_INTERVAL: Duration = Duration::from_secs(1);
+/// Minimum time between two attempts to read the sources for readers of changed files.
+const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Skills of a running server.
 pub(super) struct SkillCatalog {
     sources: Vec<SkillSource>,
     pub(super) cache: CacheHint,
     snapshot: Lock<Arc<SkillSnapshot>>,
-    /// Held while the sources are read again; has the time of the last attempt that failed.
+    /// Held while the sources are read again; has the time of the last attempt.
     refreshing: Lock<Option<Instant>>,
     registry: OnceLock<WeakRegistry>,
+    /// URIs and names of resources and prompts that could not be added, because the application has others.
+    pub(super) not_added: Lock<BTreeSet<String>>,
 }
 
 /// Reason why a file was not read.
@@ -50,6 +53,7 @@ impl SkillCatalog {
             snapshot: Lock::new(Arc::new(snapshot)),
             refreshing: Lock::new(None),
             registry: OnceLock::new(),
+            not_added: Lock::default(),
         }
     }
 
@@ -72,12 +76,9 @@ impl SkillCatalog {
         self.sources.iter().filter(|source| source.is_watched).filter_map(on_disk).collect()
     }
 
-    /// Returns the cache hint of results, which are private where callers see different skills.
+    /// Returns the cache hint of results.
     pub(super) fn cache_hint(&self, visibility: &AccessCheck) -> CacheHint {
-        match visibility.differs() {
-            true => CacheHint::private(self.cache.ttl_ms),
-            false => self.cache,
-        }
+        cache_hint(self.cache, visibility)
     }
 
     /// Reads a file. If it is no longer what its entry says, the sources are read again, once.
@@ -111,36 +112,45 @@ impl SkillCatalog {
 
     /// Reads the sources again, and replaces the snapshot if they have no errors.
     pub(super) fn refresh(self: &Arc<Self>) {
-        let mut failed_at = self.refreshing.lock();
-        *failed_at = self.read_sources().is_err().then(Instant::now);
+        let mut attempted_at = self.refreshing.lock();
+        self.read_sources();
+        *attempted_at = Some(Instant::now());
     }
 
-    /// Reads the sources again for a client that read a file with the snapshot `seen`, unless another one did, or they had an
-    /// error a moment ago: clients cannot make the server read them all the time.
+    /// Reads the sources again for a client that read a file with the snapshot `seen`, unless they were read since, or a
+    /// moment ago: clients cannot make the server read them all the time, not even with a file that changes all the time.
     fn refresh_for_reader(self: &Arc<Self>, seen: &Arc<SkillSnapshot>) {
-        let mut failed_at = self.refreshing.lock();
-        let failed_recently = failed_at.is_some_and(|at| at.elapsed() < RETRY_INTERVAL);
-        if !failed_recently && Arc::ptr_eq(seen, &self.snapshot()) {
-            *failed_at = self.read_sources().is_err().then(Instant::now);
+        let mut attempted_at = self.refreshing.lock();
+        let is_recent = attempted_at.is_some_and(|at| at.elapsed() < REFRESH_INTERVAL);
+        if !is_recent && Arc::ptr_eq(seen, &self.snapshot()) {
+            self.read_sources();
+            *attempted_at = Some(Instant::now());
         }
     }
 
-    /// Reads the sources, and replaces the snapshot. Fails if they have an error, which is logged.
-    fn read_sources(self: &Arc<Self>) -> Result<(), ()> {
+    /// Reads the sources, and replaces the snapshot, unless they have an error, which is logged.
+    fn read_sources(self: &Arc<Self>) {
         let (new, problems) = SkillSnapshot::read(&self.sources);
         let mut errors = problems.iter().filter(|it| it.is_error()).peekable();
         if errors.peek().is_some() {
             errors.for_each(
                 |problem| tracing::error!(%problem, "keeping the last version of the skills"),
             );
-            return Err(());
+            return;
         }
         let new = Arc::new(new);
         let old = std::mem::replace(&mut *self.snapshot.lock(), new.clone());
         if let Some(registry) = self.registry.get().and_then(WeakRegistry::upgrade) {
             resources::publish_changes(self, &registry, &old, &new);
         }
-        Ok(())
+    }
+}
+
+/// Returns the cache hint of results, which are private where callers see different skills.
+pub(super) fn cache_hint(hint: CacheHint, visibility: &AccessCheck) -> CacheHint {
+    match visibility.differs() {
+        true => CacheHint::private(hint.ttl_ms),
+        false => hint,
     }
 }
 

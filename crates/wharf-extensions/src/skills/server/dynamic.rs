@@ -3,23 +3,37 @@
 use std::sync::Arc;
 
 use wharf_model::{Body, CacheHint, Error, ReadResult, ResourceInfo};
-use wharf_server::{AccessCheck, Extract, Handler, IntoContents, Item, Resource, Uri};
+use wharf_server::{AccessCheck, Extract, Handler, Incoming, IntoContents, Item, Resource, Uri};
 
+use super::catalog::cache_hint;
 use crate::skills::format::{FileUri, FrontMatter, SkillUri};
 
 /// Makes the resources of a dynamic skill: its `SKILL.md`, and the template of its other files.
 pub(super) type DynamicParts =
     Box<dyn FnOnce(&SkillUri, &ResourceInfo, CacheHint) -> [Resource; 2] + Send + Sync>;
 
-/// Contents, to which the front matter is added if they are those of `SKILL.md`.
-struct WithFrontMatter<R> {
+/// Contents of a file. The front matter is added to those of `SKILL.md`.
+struct GeneratedFile<R> {
     contents: R,
     front_matter: Option<Arc<FrontMatter>>,
+    cache: Option<CacheHint>,
 }
 
-impl<R: IntoContents> IntoContents for WithFrontMatter<R> {
+/// True for a call that may be cached: results of one with input responses depend on them.
+struct IsCacheable(bool);
+
+impl Extract for IsCacheable {
+    fn extract(call: &Incoming<'_>) -> Result<Self, Error> {
+        let request = call.request();
+        let is_plain = request.input_responses().is_none() && request.request_state().is_none();
+        Ok(IsCacheable(is_plain))
+    }
+}
+
+impl<R: IntoContents> IntoContents for GeneratedFile<R> {
     fn into_contents(self, uri: &str, mime: Option<&str>) -> Result<ReadResult, Error> {
         let mut result = self.contents.into_contents(uri, mime)?;
+        result.cache = result.cache.or(self.cache);
         let Some(front_matter) = self.front_matter else { return Ok(result) };
         for part in result.contents.iter_mut().filter(|part| part.uri == uri) {
             if let Body::Text(body) = &mut part.body {
@@ -41,14 +55,19 @@ where
     Box::new(move |skill, info, cache| {
         let read = {
             let (skill, info) = (skill.clone(), info.clone());
-            move |Uri(uri): Uri, visibility: AccessCheck, parameters: A| {
+            move |Uri(uri): Uri,
+                  visibility: AccessCheck,
+                  IsCacheable(is_cacheable): IsCacheable,
+                  parameters: A| {
                 // Before the function runs: it may use the URI as a path.
                 let checked = check(&uri, &skill, &info, &visibility);
                 let is_skill_file = checked.as_ref().is_ok_and(|file| file == skill.as_file());
                 let front_matter = is_skill_file.then(|| front_matter.clone());
                 let contents = checked.map(|_| handler.call(parameters));
+                let cache = is_cacheable.then(|| cache_hint(cache, &visibility));
                 async move {
-                    Ok::<_, Error>(WithFrontMatter { contents: contents?.await, front_matter })
+                    let contents = contents?.await;
+                    Ok::<_, Error>(GeneratedFile { contents, front_matter, cache })
                 }
             }
         };
@@ -56,17 +75,19 @@ where
         let other = read.clone();
         let skill_file = Resource::new(
             skill.as_str(),
-            move |uri: Uri, visibility: AccessCheck, parameters: A| {
-                read(uri, visibility, parameters)
+            move |uri: Uri, visibility: AccessCheck, call: IsCacheable, parameters: A| {
+                read(uri, visibility, call, parameters)
             },
         );
         let template = format!("{}/{{+path}}", skill.root());
-        let files =
-            Resource::new(template, move |uri: Uri, visibility: AccessCheck, parameters: A| {
-                other(uri, visibility, parameters)
-            });
+        let files = Resource::new(
+            template,
+            move |uri: Uri, visibility: AccessCheck, call: IsCacheable, parameters: A| {
+                other(uri, visibility, call, parameters)
+            },
+        );
         let files = files.name(format!("Files of the skill {}", skill.name()));
-        [describe(skill_file, info).cache(cache), files.cache(cache)]
+        [describe(skill_file, info), files]
     })
 }
 

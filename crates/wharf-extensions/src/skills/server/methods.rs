@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use wharf_model::{CacheHint, Error, ErrorKind, ResourceInfo};
+use wharf_model::{CacheHint, Error, ErrorKind, ResourceInfo, excerpt};
 use wharf_server::{AccessCheck, Json, ProtocolExtension, RawArgs};
 
 use super::catalog::SkillCatalog;
@@ -100,7 +100,8 @@ fn get(
     visibility: &AccessCheck,
 ) -> Result<GetResult, Error> {
     let GetParams { uri } = read_params(params)?;
-    let unknown = || Error::invalid_params(format_args!("no skill is served at `{uri}`"));
+    let unknown =
+        || Error::invalid_params(format_args!("no skill is served at `{}`", excerpt(&uri)));
     let skill_uri = SkillUri::parse(&uri).map_err(Error::invalid_params)?;
     let snapshot = catalog.snapshot();
     let skill = snapshot.skill(skill_uri.as_file(), visibility).ok_or_else(unknown)?;
@@ -120,7 +121,7 @@ fn read_directory(
     let Some(children) = snapshot.children(&directory, visibility) else {
         let is_file = snapshot.file(&directory, visibility).is_some();
         let problem = if is_file { "is not a directory" } else { "does not exist" };
-        return Err(Error::invalid_params(format_args!("`{uri}` {problem}")));
+        return Err(Error::invalid_params(format_args!("`{}` {problem}", excerpt(&uri))));
     };
     let (page, next_cursor) = page(children, cursor.as_deref())?;
     let resources = page.into_iter().cloned().collect();

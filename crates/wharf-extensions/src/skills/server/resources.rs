@@ -51,9 +51,12 @@ pub(super) fn file_template(catalog: &Arc<SkillCatalog>) -> Resource {
 
 /// Returns the prompt of a skill: the body of its `SKILL.md`, with the URI of its directory.
 fn prompt(catalog: &Arc<SkillCatalog>, skill: &ServedSkill) -> Prompt {
-    let (catalog, uri) = (catalog.clone(), skill.uri.clone());
+    let (catalog, uri, name) = (catalog.clone(), skill.uri.clone(), prompt_name(skill));
     let read = move |visibility: AccessCheck| {
-        let result = catalog.read(uri.as_str(), &visibility)?;
+        let result = catalog.read(uri.as_str(), &visibility).map_err(|error| match error.kind {
+            ErrorKind::ResourceNotFound => Error::prompt_not_found(&name),
+            _ => error,
+        })?;
         let text = result.contents.iter().find_map(|part| match &part.body {
             wharf_model::Body::Text(text) => Some(text.as_str()),
             wharf_model::Body::Blob(_) => None,
@@ -65,12 +68,13 @@ fn prompt(catalog: &Arc<SkillCatalog>, skill: &ServedSkill) -> Prompt {
             body(text)
         ))
     };
-    Prompt::blocking(prompt_name(skill), read).description(skill.entry.description())
+    let prompt = Prompt::blocking(prompt_name(skill), read);
+    prompt.description(skill.entry.description()).shown_with(skill.info.clone())
 }
 
 /// Returns the name of a skill's prompt: its path, because names are not unique.
 fn prompt_name(skill: &ServedSkill) -> String {
-    skill.uri.path().join("/")
+    skill.uri.path().to_owned()
 }
 
 /// Returns the text after the front matter.
@@ -96,8 +100,11 @@ pub(super) fn publish_changes(
     for (uri, skill) in &old.skills {
         let same = new.skills.get(uri).filter(|it| it.info == skill.info);
         if same.is_none() {
-            registry.remove_resource(skill.uri.as_str());
-            if skill.has_prompt {
+            let mut not_added = catalog.not_added.lock();
+            if !not_added.remove(skill.uri.as_str()) {
+                registry.remove_resource(skill.uri.as_str());
+            }
+            if skill.has_prompt && !not_added.remove(&prompt_name(skill)) {
                 registry.remove_prompt(&prompt_name(skill));
             }
         }
@@ -106,8 +113,13 @@ pub(super) fn publish_changes(
         let before = old.skills.get(uri);
         if before.is_none_or(|before| before.info != skill.info) {
             for part in skill_parts(catalog, skill) {
+                let key = match &part {
+                    Part::Prompt(prompt) => prompt.info().name.clone(),
+                    _ => skill.uri.as_str().to_owned(),
+                };
                 if let Err(problem) = registry.add(part) {
                     tracing::error!(%problem, "cannot add skill");
+                    catalog.not_added.lock().insert(key);
                 }
             }
         } else if before.is_some_and(|before| before.entry != skill.entry) {
@@ -117,7 +129,7 @@ pub(super) fn publish_changes(
     for (uri, file) in &old.files {
         let is_same = new.files.get(uri).is_some_and(|it| it.content == file.content);
         if !is_same {
-            registry.resource_updated(uri.as_str());
+            registry.resource_updated_with(uri.as_str(), old.owners_of(file));
         }
     }
     if list_changed {

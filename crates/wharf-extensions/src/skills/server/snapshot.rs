@@ -37,6 +37,8 @@ pub(super) struct ServedSkill {
     pub(super) info: ResourceInfo,
     /// True if the skill is also a prompt.
     pub(super) has_prompt: bool,
+    /// Number of its source, once all of the source is read.
+    source: Option<usize>,
 }
 
 /// File that is served.
@@ -60,7 +62,7 @@ impl SkillSnapshot {
     /// Reads all sources.
     pub(super) fn read(sources: &[SkillSource]) -> (Self, Vec<SkillProblem>) {
         let (mut snapshot, mut problems) = (SkillSnapshot::default(), Vec::new());
-        for source in sources {
+        for (number, source) in sources.iter().enumerate() {
             match &source.kind {
                 SourceKind::Directory(path) => {
                     let listing = SourceListing::directory(path, &[]);
@@ -77,7 +79,10 @@ impl SkillSnapshot {
                     snapshot.add_dynamic(source, front_matter, files, &mut problems);
                 }
             }
+            let added = snapshot.skills.values_mut().filter(|it| it.source.is_none());
+            added.for_each(|skill| skill.source = Some(number));
         }
+        problems.extend(snapshot.nested_in_other_sources(sources));
         problems.extend(snapshot.repeated_names());
         snapshot.link_directories();
         (snapshot, problems)
@@ -87,6 +92,11 @@ impl SkillSnapshot {
     fn is_any_visible(&self, owners: &BTreeSet<FileUri>, visibility: &AccessCheck) -> bool {
         let mut infos = owners.iter().filter_map(|owner| self.skills.get(owner));
         !visibility.differs() || infos.any(|skill| visibility.allows(Item::Resource(&skill.info)))
+    }
+
+    /// Returns the metadata of the skills that have a file.
+    pub(super) fn owners_of(&self, file: &ServedFile) -> impl Iterator<Item = &ResourceInfo> {
+        file.owners.iter().filter_map(|owner| self.skills.get(owner)).map(|skill| &skill.info)
     }
 
     /// Returns the skills that the caller may see, in the order of their URIs.
@@ -245,7 +255,7 @@ impl SkillSnapshot {
         content: Option<(ManifestEntry, FileLocation)>,
         owner: &FileUri,
     ) {
-        let name = uri.segments().last().cloned().unwrap_or_default();
+        let name = uri.segments().next_back().unwrap_or_default().to_owned();
         let mut info = ResourceInfo::new(uri.as_str(), name.as_str());
         info.mime_type = media_type(&name).map(str::to_owned);
         info.size = content.as_ref().map(|(entry, _)| entry.size);
@@ -267,7 +277,30 @@ impl SkillSnapshot {
             info.size = file.info.size;
             file.info = info.clone();
         }
-        self.skills.insert(uri.as_file().clone(), ServedSkill { uri, entry, info, has_prompt });
+        let file = uri.as_file().clone();
+        self.skills.insert(file, ServedSkill { uri, entry, info, has_prompt, source: None });
+    }
+
+    /// Returns errors for skills in the directory of a skill of another source: its manifest does not list their files.
+    fn nested_in_other_sources(&self, sources: &[SkillSource]) -> Vec<SkillProblem> {
+        let mut problems = Vec::new();
+        for skill in self.skills.values() {
+            let path = skill.uri.path();
+            let parents = path.match_indices('/').map(|(end, _)| path[..end].split('/'));
+            let parents = parents.filter_map(|it| SkillUri::from_path(SKILL_SCHEME, it).ok());
+            let outer = parents.filter_map(|it| self.skills.get(it.as_file()));
+            for outer in outer.filter(|it| it.source != skill.source) {
+                let problem = SkillProblem::error(format!(
+                    "`{}` is in the directory of `{}`, a skill of another source, whose manifest does not list it: \
+                     give one of the sources another prefix",
+                    skill.uri, outer.uri
+                ));
+                let source = skill.source.and_then(|number| sources.get(number));
+                let label = source.map(SkillSource::label).unwrap_or_default();
+                problems.push(problem.in_file(label));
+            }
+        }
+        problems
     }
 
     /// Returns warnings for names that several skills have.
@@ -307,7 +340,7 @@ impl SkillSnapshot {
 
     fn child_info(&self, child: &FileUri) -> ResourceInfo {
         let directory = || {
-            let name = child.segments().last().cloned().unwrap_or_default();
+            let name = child.segments().next_back().unwrap_or_default();
             ResourceInfo::new(child.as_str(), name).mime_type(DIRECTORY_MIME)
         };
         self.files.get(child).map_or_else(directory, |file| file.info.clone())
@@ -316,10 +349,7 @@ impl SkillSnapshot {
 
 /// Returns the directory of a file or directory; `None` for one at the top.
 fn parent_of(child: &FileUri) -> Option<FileUri> {
-    let (_, parent) = child.segments().split_last()?;
-    let parent = parent.iter().map(String::as_str);
-    if parent.len() == 0 {
-        return None;
-    }
-    FileUri::from_segments(child.scheme(), parent).ok()
+    let mut segments = child.segments();
+    segments.next_back();
+    FileUri::from_segments(child.scheme(), segments).ok()
 }

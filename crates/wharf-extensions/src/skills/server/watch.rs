@@ -59,6 +59,8 @@ fn add_directory(directory: &Path, hasher: &mut DefaultHasher) {
     let Ok(entries) = fs::read_dir(directory) else { return };
     let mut entries: Vec<_> = entries.flatten().collect();
     entries.sort_by_key(fs::DirEntry::file_name);
+    // Hidden files are not served, and Git changes its own all the time.
+    entries.retain(|entry| !entry.file_name().as_encoded_bytes().starts_with(b"."));
     for entry in entries {
         entry.path().hash(hasher);
         let Ok(metadata) = entry.metadata() else { continue };
@@ -67,5 +69,26 @@ fn add_directory(directory: &Path, hasher: &mut DefaultHasher) {
         if metadata.is_dir() {
             add_directory(&entry.path(), hasher);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hidden_files_are_not_looked_at() {
+        let directory = std::env::temp_dir().join(format!("wharf-watch-{}", std::process::id()));
+        fs::create_dir_all(directory.join(".git")).unwrap();
+        let seen = || fingerprint(std::slice::from_ref(&directory));
+        let before = seen();
+        fs::write(directory.join(".git/index"), "x").unwrap();
+        fs::write(directory.join(".swap"), "x").unwrap();
+        let hidden = seen();
+        fs::write(directory.join("shown"), "x").unwrap();
+        let shown = seen();
+        fs::remove_dir_all(&directory).unwrap();
+        assert_eq!(before, hidden);
+        assert_ne!(before, shown);
     }
 }

@@ -1,7 +1,11 @@
 //! Messages whose parsed form would take many times their size (audit 8).
 
-use serde_json::{Value, json};
-use wharf::client::{ClientExtension, ClientHandlerBuilder};
+use serde_json::{Value, json, value::RawValue};
+use wharf::{
+    Client, Era, Server,
+    client::{ClientExtension, ClientHandlerBuilder},
+    skills::{FrontMatter, Skill},
+};
 
 use crate::hostile::memory_growth::{MemoryGrowth, ran_alone};
 use crate::hostile::scripted_server::{
@@ -179,4 +183,51 @@ async fn notifications_of_an_extension() {
     in_time(client.call("t", ())).await.unwrap();
     growth.assert_below(10 * SIZE);
     assert_eq!(received.try_iter().collect::<Vec<_>>(), [json!({"a": [7]})]);
+}
+
+/// Parameters of the methods of skills: the segments of a URI.
+#[tokio::test(flavor = "multi_thread")]
+async fn uris_of_skills() {
+    if ran_alone() {
+        return;
+    }
+    let daily = Skill::dynamic(FrontMatter::new("daily", "Reports."), async || "# Today\n");
+    let endpoint = Server::new("harbour", "1").skill(daily).build().unwrap();
+    let client = Client::builder().era(Era::Modern).connect(endpoint).await.unwrap();
+    for unit in ["a/", "\u{7f}"] {
+        let uri = format!("skill://{}", unit.repeat(SIZE / unit.len()));
+        for method in ["skills/get", "resources/directory/read"] {
+            let growth = MemoryGrowth::start();
+            let error = in_time(client.request(method, json!({"uri": uri}))).await.unwrap_err();
+            growth.assert_below(10 * SIZE);
+            assert!(error.to_string().len() < 10_000, "{method}");
+        }
+    }
+}
+
+/// Pages of a list of an extension.
+#[tokio::test(flavor = "multi_thread")]
+async fn lists_of_an_extension() {
+    if ran_alone() {
+        return;
+    }
+    let members = (0..SIZE / 12).map(|number| format!("\"{number:07}\":0"));
+    let members = members.collect::<Vec<_>>().join(",");
+    let unused = format!(r#""boats":[],{members}"#);
+    for (page, fits) in [(format!(r#""boats":[{}]"#, many("0")), false), (unused, true)] {
+        let page = result(&page);
+        let server = ScriptedServer::lines(move |asked| match asked.method() {
+            "harbour/boats" => reply(asked, &page),
+            _ => default_line_reply(asked),
+        });
+        let client = in_time(builder().connect(server.await.lines_url())).await.unwrap();
+        let growth = MemoryGrowth::start();
+        let boats = client.request_list::<Box<RawValue>>("harbour/boats", (), "boats").all();
+        let end = in_time(boats).await;
+        growth.assert_below(10 * SIZE);
+        match end {
+            Ok(boats) => assert!(fits && boats.is_empty()),
+            Err(error) => assert!(!fits && error.kind().is_content_too_large(), "{error:?}"),
+        }
+    }
 }

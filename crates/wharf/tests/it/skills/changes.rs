@@ -5,20 +5,20 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::sync::mpsc;
 use wharf::{
-    Client, ErrorKind,
+    Client, ErrorKind, Prompt,
     model::{Notification, SubscriptionFilter},
     skills::FileDigest,
 };
 
 use super::{TestDirectory, builders, connect, read, request, server, skill, uris};
 
-const EMAIL: &str = "skill://refunds/examples/email.md";
+pub(super) const EMAIL: &str = "skill://refunds/examples/email.md";
 
 #[tokio::test]
 async fn a_changed_file_is_read_with_its_new_entry() {
     let directory = TestDirectory::with_refunds();
-    let client = connect(directory.endpoint()).await;
     for text in ["Dear Customer\n", "Longer than before\n", "short\n"] {
+        let client = connect(directory.endpoint()).await;
         directory.write("refunds/examples/email.md", text);
         assert_eq!(read(&client, EMAIL).await["text"], text);
         let skill =
@@ -26,8 +26,49 @@ async fn a_changed_file_is_read_with_its_new_entry() {
         let digest = FileDigest::of(text.as_bytes());
         assert_eq!(skill["skill"]["resources"][1]["digest"], digest.to_string());
     }
+    let client = connect(directory.endpoint()).await;
     std::fs::remove_file(directory.path().join("refunds/examples/email.md")).unwrap();
     assert_eq!(client.read(EMAIL).await.unwrap_err().kind(), ErrorKind::ResourceNotFound);
+}
+
+#[tokio::test]
+async fn readers_of_a_file_that_always_changes_do_not_read_the_sources_each_time() {
+    let directory = TestDirectory::with_refunds();
+    let client = connect(directory.endpoint()).await;
+    let mut refused = 0;
+    for number in 0..100 {
+        directory.write("refunds/examples/email.md", number.to_string());
+        match client.read(EMAIL).await {
+            Ok(_) => {}
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::InternalError);
+                refused += 1;
+            }
+        }
+    }
+    assert!(refused > 0);
+}
+
+#[tokio::test]
+async fn a_skill_does_not_replace_or_remove_a_prompt_of_the_application() {
+    let directory = TestDirectory::with_refunds();
+    let server = server()
+        .add(Prompt::new("greet", async || "Hello"))
+        .skills(directory.skills().as_prompts().watch(true));
+    let client = connect(server.build().unwrap()).await;
+    let filter = SubscriptionFilter::default().resources(true);
+    let mut notifications = listen(&client, filter).await;
+    for (change, count) in [("greet", 2), ("remove", 1), ("later", 2)] {
+        match change {
+            "remove" => std::fs::remove_dir_all(directory.path().join("greet")).unwrap(),
+            name => directory.write(&format!("{name}/SKILL.md"), skill(name)),
+        }
+        while uris(&client).await.len() != count {
+            next(&mut notifications).await;
+        }
+    }
+    let greeting = json!(client.prompt("greet", ()).await.unwrap());
+    assert_eq!(greeting["messages"][0]["content"]["text"], "Hello");
 }
 
 #[tokio::test]
@@ -55,9 +96,11 @@ async fn a_file_that_became_a_link_is_not_followed() {
 }
 
 /// Notifications that a client receives.
-async fn listen(client: &Client) -> mpsc::UnboundedReceiver<Notification> {
+pub(super) async fn listen(
+    client: &Client,
+    filter: SubscriptionFilter,
+) -> mpsc::UnboundedReceiver<Notification> {
     let (sender, receiver) = mpsc::unbounded_channel();
-    let filter = SubscriptionFilter::default().resources(true).uris([EMAIL.to_owned()]);
     let mut subscription = client.listen(filter).await.unwrap();
     tokio::spawn(async move {
         while let Some(Ok(notification)) = subscription.next().await {
@@ -69,7 +112,7 @@ async fn listen(client: &Client) -> mpsc::UnboundedReceiver<Notification> {
     receiver
 }
 
-async fn next(receiver: &mut mpsc::UnboundedReceiver<Notification>) -> Notification {
+pub(super) async fn next(receiver: &mut mpsc::UnboundedReceiver<Notification>) -> Notification {
     tokio::time::timeout(Duration::from_secs(30), receiver.recv()).await.unwrap().unwrap()
 }
 
@@ -79,7 +122,8 @@ async fn watched_changes_reach_subscribers() {
         let directory = TestDirectory::with_refunds();
         let endpoint = server().skills(directory.skills().watch(true)).build().unwrap();
         let client = builder.connect(endpoint).await.unwrap();
-        let mut notifications = listen(&client).await;
+        let filter = SubscriptionFilter::default().resources(true).uris([EMAIL.to_owned()]);
+        let mut notifications = listen(&client, filter).await;
         directory.write("acme/other/SKILL.md", skill("other"));
         assert!(matches!(next(&mut notifications).await, Notification::ResourcesChanged));
         assert_eq!(

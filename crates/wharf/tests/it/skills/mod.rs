@@ -1,5 +1,6 @@
 //! Skills of a server, with Wharf's client in each era.
 
+mod access;
 mod changes;
 mod directory;
 mod methods;

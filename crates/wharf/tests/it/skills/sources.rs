@@ -45,6 +45,30 @@ async fn sources_are_combined_with_their_prefixes() {
     );
 }
 
+#[test]
+fn skills_of_two_sources_are_not_nested() {
+    let directory = TestDirectory::with_refunds();
+    directory.write("refunds/eu/SKILL.md", skill("eu"));
+    assert!(server().skills(directory.skills()).build().is_ok());
+    let other = TestDirectory::new();
+    other.write("eu/SKILL.md", skill("eu"));
+    std::fs::remove_dir_all(directory.path().join("refunds/eu")).unwrap();
+    let generated = || Skill::dynamic(FrontMatter::new("eu", "Does eu."), async || "x");
+    let on_disk = || Skill::dir(other.path().join("eu"));
+    for nested in [on_disk(), generated()] {
+        let inner = nested.prefix("refunds/more");
+        let found = server().skills(directory.skills()).skill(inner).build().unwrap_err();
+        assert!(
+            found.problems().len() == 1
+                && found.to_string().contains("`skill://refunds/more/eu/SKILL.md`")
+                && found.to_string().contains("in the directory of `skill://refunds/SKILL.md`"),
+            "{found}"
+        );
+    }
+    let beside = server().skills(directory.skills()).skill(on_disk().prefix("refunds-more"));
+    assert!(beside.build().is_ok());
+}
+
 fn daily() -> Skill {
     let about =
         FrontMatter::new("daily", "Writes: the daily report.").field("metadata", json!({"v": "1"}));

@@ -88,6 +88,18 @@ async fn a_list_with_very_many_or_very_large_entries_is_stopped() {
     assert_eq!(it.requests().len(), 4);
 }
 
+/// Values take more memory than their text.
+#[tokio::test]
+async fn values_of_a_list_count() {
+    let options = CallOptions::default().listed(1 << 20);
+    let it = pages_to(
+        builder().options(options),
+        |_| json!({"skills": [{"uri": "x", "metadata": vec![0; 100_000]}]}),
+    )
+    .await;
+    assert!(error_of_list(&it).await.contains("1048576 bytes"));
+}
+
 /// A tree of such an entry would take many times the memory of its text.
 #[tokio::test]
 async fn an_entry_with_very_many_values_is_refused() {
