@@ -78,7 +78,7 @@ pub(crate) fn problems(csp: &Value) -> Vec<String> {
 fn is_origin(text: &str) -> bool {
     let Some((scheme, rest)) = text.split_once("://") else { return false };
     let has_host = match rest.strip_prefix("*.") {
-        // `*.com` would be half of the web.
+        // Not `*.com`, which allows all domains below `com`.
         Some(domain) => is_host_and_port(domain) && domain.contains('.'),
         None => is_host_and_port(rest),
     };

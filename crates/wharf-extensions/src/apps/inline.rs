@@ -110,12 +110,42 @@ impl Element<'_> {
         if is_link {
             return Ok(Some(format!("<style>\n{}</style>", text.replace("</", "<\\/"))));
         }
+        let is_module = value("type").is_some_and(|it| it.trim().eq_ignore_ascii_case("module"));
+        if !is_module && value("defer").is_some() && value("async").is_none() {
+            return Err(format!(
+                "its page loads {path:?} with `defer`, which has no effect on a script in the page: write \
+                 `type=\"module\"` instead, or move the script to the end of the body"
+            ));
+        }
         let others = attributes.iter().filter(|it| !it.name.eq_ignore_ascii_case("src"));
         let others: String = others.map(|it| format!(" {}", it.text)).collect();
-        // In the text of a script, `</script` can occur only in strings and comments, where `\/` is `/`.
-        let text = text.replace("</script", "<\\/script");
-        Ok(Some(format!("<script{others}>\n{text}</script>")))
+        Ok(Some(format!("<script{others}>\n{}</script>", escape_script(&text))))
     }
+}
+
+/// Texts that end a script or hide its end, and the escapes of their beginnings.
+const SCRIPT_ESCAPES: [(&str, &str, &str); 2] =
+    [("</script", "</", "<\\/"), ("<!--", "<!--", "<!-\\u002D")];
+
+/// Escapes the texts in a script that HTML would read: `</script`, and `<!--`, behind which `<script` makes the next
+/// `</script>` part of the text. In strings, templates, regular expressions and JSON an escape means the same as its text,
+/// whatever is before it; only `String.raw` sees a difference. Code outside of them is never `</script`, and `<!--` only
+/// as a comment of old scripts (write `//`) and in `a<!--b` (write `a < !--b`); both become a syntax error, which is seen,
+/// and not a page that ends early. `<script` alone is harmless and stays, because `i<scripts.length` is code.
+fn escape_script(text: &str) -> String {
+    let (mut escaped, mut rest) = (String::with_capacity(text.len()), text);
+    while let Some((before, _)) = rest.split_once('<') {
+        escaped.push_str(before);
+        rest = &rest[before.len()..];
+        let begins = |with: &str| {
+            rest.get(..with.len()).is_some_and(|start| start.eq_ignore_ascii_case(with))
+        };
+        let found = SCRIPT_ESCAPES.iter().find(|it| begins(it.0));
+        let (taken, escape) = found.map_or(("<", "<"), |it| (it.1, it.2));
+        escaped.push_str(escape);
+        rest = &rest[taken.len()..];
+    }
+    escaped + rest
 }
 
 /// Attribute of a tag: its text with quotes, its name, and its value.
@@ -174,6 +204,8 @@ mod tests {
         let load = |path: &str| match path {
             "a.js" => Ok("a(\"</script>\")".to_owned()),
             "css/a.css" => Ok("b{}".to_owned()),
+            "ends.js" => Ok("'</SCRIPT><p>', /<\\/script>/".to_owned()),
+            "hides.js" => Ok("'<!--<Script>', '\\<!--', i<scripts.length".to_owned()),
             other => Err(format!("no {other}")),
         };
         let page = inline(&format!("<!DOCTYPE html>{body}"), &load)?;
@@ -189,13 +221,34 @@ mod tests {
                 "<SCRIPT type=module SRC='./a.js?v=1' async ></SCRIPT>",
                 format!("<script type=module async>{script}"),
             ),
-            ("<script\n src = /a.js defer/></script>", format!("<script defer>{script}")),
+            (
+                "<script\n src = /a.js defer/ type='Module'></script>",
+                format!("<script defer type='Module'>{script}"),
+            ),
+            ("<script async defer src=a.js></script>", format!("<script async defer>{script}")),
             ("1 < 2 it's <script src=a.js></script>", format!("1 < 2 it's <script>{script}")),
             ("<link rel=\"stylesheet\" href=\"css/a.css\">", "<style>\nb{}</style>".to_owned()),
         ] {
             assert_eq!(inlined(before).as_deref(), Ok(&*after), "{before}");
         }
         assert_eq!(inlined("<script src=b.js></script>"), Err("no b.js".to_owned()));
+    }
+
+    #[test]
+    fn no_text_of_a_script_ends_it_or_hides_its_end() {
+        for (file, text) in [
+            ("ends.js", r"'<\/SCRIPT><p>', /<\/script>/"),
+            ("hides.js", r"'<!-\u002D<Script>', '\<!-\u002D', i<scripts.length"),
+        ] {
+            let page = inlined(&format!("<script src={file}></script>"));
+            assert_eq!(page, Ok(format!("<script>\n{text}</script>")), "{file}");
+        }
+    }
+
+    #[test]
+    fn a_script_that_would_run_too_early_is_an_error() {
+        let error = inlined("<script DEFER src=a.js></script>").unwrap_err();
+        assert!(error.contains("\"a.js\" with `defer`") && error.contains("type="), "{error}");
     }
 
     #[test]

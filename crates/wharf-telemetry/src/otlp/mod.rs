@@ -188,7 +188,7 @@ impl Otlp {
         };
         self.0.queue.close();
         self.0.stop.send_replace(true);
-        // One more second, in which the tasks keep their own limit.
+        // One second more than the limit of the last export, so that the tasks end before they would be aborted.
         let deadline = Instant::now() + FLUSH_TIMEOUT + Duration::from_secs(1);
         for mut task in tasks {
             if timeout_at(deadline, &mut task).await.is_err() {

@@ -22,6 +22,9 @@ use crate::otlp::{
 /// First delay before a request is sent again; it doubles.
 const FIRST_DELAY: Duration = Duration::from_secs(1);
 
+/// Maximum of that delay.
+const MAX_DELAY: Duration = Duration::from_secs(60);
+
 /// Maximum bytes of a response that are kept.
 const MAX_RESPONSE: usize = 16 << 10;
 
@@ -77,13 +80,14 @@ impl OtlpSender {
                 Err(failure) => failure,
             };
             self.open = None;
-            // The receiver may name any time.
-            let next = retry.and_then(|it| Instant::now().checked_add(it.unwrap_or(delay)));
+            // The receiver may name any time; a shorter one than the delay has no effect.
+            let wait = retry.map(|named| named.unwrap_or_default().max(delay));
+            let next = wait.and_then(|wait| Instant::now().checked_add(wait));
             match next.filter(|next| *next < deadline) {
                 Some(next) => sleep_until(next).await,
                 None => return Err(reason),
             }
-            delay *= 2;
+            delay = delay.saturating_mul(2).min(MAX_DELAY);
         }
     }
 

@@ -68,6 +68,9 @@ pub(crate) struct OtlpSettings {
     pub(crate) metric_interval: Duration,
 }
 
+/// Minimum time between two exports.
+const MIN_INTERVAL: Duration = Duration::from_millis(100);
+
 /// Whether receivers may be reached with TLS.
 const HAS_TLS: bool = cfg!(feature = "tls");
 
@@ -139,12 +142,10 @@ impl OtlpSettings {
             batch: BatchSettings {
                 queue,
                 batch: batch.min(queue),
-                delay: variables.millis("OTEL_BSP_SCHEDULE_DELAY", 5_000)?,
+                delay: variables.interval("OTEL_BSP_SCHEDULE_DELAY", 5_000)?,
                 timeout: variables.millis("OTEL_BSP_EXPORT_TIMEOUT", 30_000)?,
             },
-            metric_interval: variables
-                .millis("OTEL_METRIC_EXPORT_INTERVAL", 60_000)?
-                .max(Duration::from_millis(100)),
+            metric_interval: variables.interval("OTEL_METRIC_EXPORT_INTERVAL", 60_000)?,
         }))
     }
 }
@@ -163,6 +164,11 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
 
     fn millis(&self, name: &str, default: u64) -> Result<Duration, OtlpError> {
         self.number(name, default).map(Duration::from_millis)
+    }
+
+    /// Reads an interval between exports; at least [`MIN_INTERVAL`], because 0 would keep a core busy.
+    fn interval(&self, name: &str, default: u64) -> Result<Duration, OtlpError> {
+        self.millis(name, default).map(|it| it.max(MIN_INTERVAL))
     }
 
     /// Returns the name and the value of a variable, or else of the one for all signals.
@@ -351,6 +357,18 @@ mod tests {
             ["mine", "eu", "1.0.0"]
         );
         assert_eq!((settings.batch.queue, settings.batch.batch), (10, 10));
+    }
+
+    #[test]
+    fn exports_have_a_shortest_interval() {
+        let settings = read(&[
+            ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4318"),
+            ("OTEL_BSP_SCHEDULE_DELAY", "0"),
+            ("OTEL_METRIC_EXPORT_INTERVAL", "0"),
+        ]);
+        let settings = settings.unwrap().unwrap();
+        let shortest = Duration::from_millis(100);
+        assert_eq!((settings.batch.delay, settings.metric_interval), (shortest, shortest));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::{
 const KINDS: [(&str, u32); 3] = [("internal", 1), ("server", 2), ("client", 3)];
 /// Number of the error status.
 const STATUS_ERROR: u32 = 2;
-/// Flags of a span whose parent is known not to be, or to be, in another process, are not set.
+/// Flags of each span. The optional flags about a parent in another process are not set.
 const SAMPLED: u32 = 1;
 
 /// Attribute of the metrics SDK's specification for the series beyond a limit.

@@ -178,6 +178,26 @@ async fn a_time_that_is_too_long_or_no_time_ends_the_attempts() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_receiver_cannot_make_the_attempts_faster_than_the_doubling_delay() {
+    let response = "503 Service Unavailable\r\nretry-after: 0\r\n";
+    // As many as double a second beyond the largest duration.
+    let mut receiver = Receiver::start(&[response; 70]).await;
+    let otlp = receiver.export(&[NO_METRICS, ("OTEL_BSP_EXPORT_TIMEOUT", "36000000")]);
+    let before = dropped();
+    calls(&otlp, 1);
+    let (mut last, mut waits) = (receiver.next().await.at, Vec::new());
+    for _ in 0..70 {
+        let next = receiver.next().await.at;
+        waits.push((next - last).as_secs());
+        last = next;
+    }
+    assert_eq!(waits[..8], [1, 2, 4, 8, 16, 32, 60, 60]);
+    assert!(waits[8..].iter().all(|it| *it == 60), "{waits:?}");
+    otlp.shutdown().await;
+    assert_eq!(dropped(), before);
+}
+
 #[tokio::test]
 async fn no_redirect_is_followed() {
     let mut elsewhere = Receiver::start(&[]).await;

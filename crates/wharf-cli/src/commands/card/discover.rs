@@ -72,7 +72,7 @@ fn candidates(word: &str) -> Result<Vec<Url>, CliError> {
         true => parse(word)?,
         false => {
             let url = parse(&format!("https://{word}"))?;
-            // Nothing on this machine has a certificate.
+            // Local servers have no certificate.
             if is_loopback(&url) { parse(&format!("http://{word}"))? } else { url }
         }
     };
