@@ -11,7 +11,7 @@ use hyper::{
 };
 use hyper_util::rt::TokioIo;
 use tokio::time::{Instant, sleep_until, timeout};
-use wharf_connect::HostConnector;
+use wharf_connect::{HostConnector, parse_retry_after};
 
 use crate::otlp::{
     message::{Message, json, protobuf},
@@ -19,7 +19,7 @@ use crate::otlp::{
     settings::{OtlpProtocol, OtlpReceiver},
 };
 
-/// First delay before a request is sent again; it doubles.
+/// First delay before a request is sent again, which doubles, and the shortest one that the receiver can ask for.
 const FIRST_DELAY: Duration = Duration::from_secs(1);
 
 /// Maximum bytes of a response that are kept.
@@ -77,8 +77,9 @@ impl OtlpSender {
                 Err(failure) => failure,
             };
             self.open = None;
-            // The receiver may name any time.
-            let next = retry.and_then(|it| Instant::now().checked_add(it.unwrap_or(delay)));
+            // The receiver may name any time, also one in the past.
+            let wait = retry.map(|after| after.map_or(delay, |after| after.max(FIRST_DELAY)));
+            let next = wait.and_then(|wait| Instant::now().checked_add(wait));
             match next.filter(|next| *next < deadline) {
                 Some(next) => sleep_until(next).await,
                 None => return Err(reason),
@@ -107,8 +108,8 @@ impl OtlpSender {
         let request = request.body(Full::new(body)).map_err(invalid)?;
         let sender = self.connection().await?;
         let response = sender.send_request(request).await.map_err(SendFailure::transient)?;
-        let (status, seconds) = (response.status(), response.headers().get(RETRY_AFTER));
-        let seconds = seconds.and_then(|it| it.to_str().ok()?.parse().ok());
+        let (status, after) = (response.status(), response.headers().get(RETRY_AFTER));
+        let after = after.and_then(|it| parse_retry_after(it.to_str().ok()?));
         // The body is read, so that the connection can be used again; an endless one runs into the timeout.
         let (mut body, mut kept) = (response.into_body(), Vec::new());
         while let Some(frame) = body.frame().await {
@@ -126,7 +127,7 @@ impl OtlpSender {
             true => Ok(PartialSuccess::parse(protocol, &kept)),
             false => Err(SendFailure {
                 reason: format!("the receiver answered {status}"),
-                retry: TEMPORARY.contains(&status).then(|| seconds.map(Duration::from_secs)),
+                retry: TEMPORARY.contains(&status).then_some(after),
             }),
         }
     }
