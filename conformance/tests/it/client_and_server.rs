@@ -14,7 +14,7 @@ struct Server {
 impl Server {
     fn start() -> Server {
         let mut child = Command::new(env!("CARGO_BIN_EXE_everything-server"))
-            .args(["--http", "127.0.0.1:0"])
+            .args(["--http", "127.0.0.1:0", "--log-format", "text"])
             .stdin(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()

@@ -26,6 +26,8 @@ mod happy_eyeballs;
 mod origin;
 mod proxy;
 mod resolve;
+#[cfg(feature = "retry-after")]
+mod retry_after;
 mod single_flight;
 mod stream;
 #[cfg(feature = "tls")]
@@ -42,6 +44,8 @@ pub use self::{
     single_flight::SingleFlight,
     stream::HostStream,
 };
+#[cfg(feature = "retry-after")]
+pub use retry_after::parse_retry_after;
 #[cfg(feature = "tls")]
 pub use tls::TlsIdentity;
 pub use url::Url;

@@ -23,6 +23,8 @@ pub struct ClusterStores(Arc<StoreState>);
 struct StoreState {
     begun: Instant,
     away: AtomicBool,
+    /// True if operations do not end.
+    hangs: AtomicBool,
     /// True if bus messages are lost.
     pub deaf: AtomicBool,
     records: Mutex<HashMap<String, Record>>,
@@ -48,6 +50,7 @@ impl ClusterStores {
         ClusterStores(Arc::new(StoreState {
             begun: Instant::now(),
             away: AtomicBool::new(false),
+            hangs: AtomicBool::new(false),
             deaf: AtomicBool::new(false),
             records: Mutex::default(),
             streams: Mutex::default(),
@@ -77,6 +80,11 @@ impl ClusterStores {
         if !away {
             self.missed();
         }
+    }
+
+    /// Starts or stops accepting operations without ending them.
+    pub fn hang(&self, hangs: bool) {
+        self.0.hangs.store(hangs, Ordering::SeqCst);
     }
 
     /// Starts or stops losing bus messages.
@@ -149,6 +157,9 @@ impl ClusterStores {
             ports.0.operations.fetch_add(1, Ordering::SeqCst);
             // Yields to other tasks, as a store on a network does.
             tokio::task::yield_now().await;
+            if ports.0.hangs.load(Ordering::SeqCst) {
+                std::future::pending::<()>().await;
+            }
             if ports.0.away.load(Ordering::SeqCst) {
                 return Err(Error::new(ErrorKind::TemporarilyUnavailable));
             }
@@ -235,8 +246,14 @@ impl RecordStore for ClusterStores {
         })
     }
 
-    fn due(&self, _: usize) -> Stored<Vec<String>> {
-        self.reply(|_| Vec::new())
+    fn due(&self, limit: usize) -> Stored<Vec<String>> {
+        self.reply(move |ports| {
+            let now = ports.time();
+            ports.records(|records| {
+                let due = records.values().filter(|it| it.due.is_some_and(|due| due <= now));
+                due.map(|it| it.id.clone()).take(limit).collect()
+            })
+        })
     }
 
     fn attach(&self, _: &str, _: u64, _: &str, _: Vec<u8>) -> Stored<AttachResult> {

@@ -35,8 +35,8 @@ impl ScenarioSet {
 
 const ALL: &str = "all";
 
-/// Arguments for serving HTTP at a free port.
-const SERVE_ARGS: &[&str] = &["--http", "127.0.0.1:0"];
+/// Arguments for serving HTTP at a free port, whose URL is printed as text.
+const SERVE_ARGS: &[&str] = &["--http", "127.0.0.1:0", "--log-format", "text"];
 
 const SERVER_SETS: [ScenarioSet; 3] = [
     ScenarioSet { name: "2025-11-25", scenarios: 33 },

@@ -160,7 +160,7 @@ fn resources_and_prompts_are_there() {
 #[test]
 fn connection_instructions_go_to_stderr() {
     let output = Command::new(env!("CARGO_BIN_EXE_wharf"))
-        .arg("serve")
+        .args(["serve", "--log-format", "text"])
         .stdin(Stdio::null())
         .output()
         .expect("the demo runs");

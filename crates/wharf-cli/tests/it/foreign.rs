@@ -147,7 +147,7 @@ struct Server {
 impl Server {
     fn start(over: ServerTransport, options: &[&str], log: File) -> Result<Self, String> {
         let mut command = Command::new(env!("CARGO_BIN_EXE_wharf"));
-        command.args(["serve", "--http", "127.0.0.1:0"]).args(options);
+        command.args(["serve", "--http", "127.0.0.1:0", "--log-format", "text"]).args(options);
         if matches!(over, ServerTransport::Sse) {
             command.arg("--sse");
         }

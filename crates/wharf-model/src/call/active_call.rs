@@ -172,6 +172,14 @@ impl ActiveCall {
         clock.idle_end()
     }
 
+    /// Reports to the observers of the call that a client request was sent; its response ends what they follow.
+    pub fn client_request_sent(&mut self, id: ClientRequestId, client_request: &ClientRequest) {
+        let observed = self.observed.as_mut();
+        if let Some(sent) = observed.and_then(|it| it.start_client_request(client_request)) {
+            self.outbox.observe_client_request(id, sent);
+        }
+    }
+
     /// Responds to a client request that cannot be sent.
     pub fn refuse(&self, id: ClientRequestId, ask: &ClientRequest) {
         self.response_sender().deliver(id, Err(Error::missing_capability(ask.needs())));

@@ -15,7 +15,9 @@ use std::{
 };
 
 use crate::{
-    ClientRequest, ClientRequestId, Error, ErrorKind, Lock, Notification, OnCallEnd, Timer,
+    CallOutcome, ClientRequest, ClientRequestId, Error, ErrorKind, Lock, Notification, OnCallEnd,
+    Timer,
+    observe::active::{ObservedCall, response_outcome},
 };
 
 /// Queue size at which back-pressure begins: number of messages, and bytes.
@@ -152,6 +154,8 @@ struct ResponseSlot {
     id: ClientRequestId,
     answer: Option<Result<String, Error>>,
     waker: Option<Waker>,
+    /// Observers that follow the request until its response. Dropping it reports a cancellation.
+    observed: Option<Box<ObservedCall>>,
 }
 
 impl Outbox {
@@ -214,6 +218,18 @@ impl Outbox {
     #[must_use]
     pub fn ask(&self, ask: ClientRequest) -> ResponseFuture {
         ResponseFuture { outbox: self.clone(), state: ResponseState::Unsent(Some(ask)) }
+    }
+
+    /// Lets observers follow a client request that was sent.
+    pub(crate) fn observe_client_request(&self, id: ClientRequestId, observed: Box<ObservedCall>) {
+        let mut queue = self.lock();
+        let mut observed = Some(observed);
+        if let Some(slot) = queue.asks().iter_mut().find(|slot| slot.id == id) {
+            slot.observed = observed.take();
+        }
+        drop(queue);
+        // A request that was withdrawn already is cancelled, which is reported without the lock.
+        drop(observed);
     }
 
     /// Stops the clock of the call until the returned guard is dropped, for code that waits for the client
@@ -438,9 +454,14 @@ impl ResponseSender {
         let mut queue = self.0.lock();
         queue.touched = true;
         let Some(slot) = queue.asks().iter_mut().find(|slot| slot.id == id) else { return false };
+        let observed = slot.observed.take().map(|observed| (observed, response_outcome(&answer)));
         slot.answer = Some(answer);
         let waker = slot.waker.take();
+        // Observers and waking may run foreign code that takes the lock.
         drop(queue);
+        if let Some((mut observed, outcome)) = observed {
+            observed.end(CallOutcome::Returned(&outcome));
+        }
         if let Some(waker) = waker {
             waker.wake();
         }
@@ -483,6 +504,7 @@ impl Future for ResponseFuture {
                     id,
                     answer: None,
                     waker: Some(cx.waker().clone()),
+                    observed: None,
                 });
                 self.state = ResponseState::Sent(id);
                 if let Some(ask) = ask {
@@ -512,10 +534,14 @@ impl Drop for ResponseFuture {
     fn drop(&mut self) {
         if let ResponseState::Sent(id) = self.state {
             let mut queue = self.outbox.lock();
-            if let Some(traffic) = &mut queue.traffic {
-                traffic.asks.retain(|slot| slot.id != id);
-            }
+            let asks = queue.traffic.as_mut().map(|traffic| &mut traffic.asks);
+            let withdrawn = asks.and_then(|asks| {
+                let index = asks.iter().position(|slot| slot.id == id)?;
+                Some(asks.swap_remove(index))
+            });
             self.outbox.send(queue, Message::Withdraw(id));
+            // Reports the cancellation, without the lock.
+            drop(withdrawn);
         }
     }
 }

@@ -2,9 +2,12 @@
 
 use std::{fmt, iter, mem, sync::Arc, time::Instant};
 
+use serde_json::value::RawValue;
+
 use crate::{
-    CallEnd, CallOutcome, CallRole, CallStart, CallState, Method, ObservedTransport, Observer,
-    Observers, ProtocolInfo, Request, Service, observe::guarded,
+    CallEnd, CallOutcome, CallRole, CallStart, CallState, ClientRequest, Error, Method,
+    ObservedTransport, Observer, Observers, Outcome, ProtocolInfo, Reply, Request, RequestBuilder,
+    Service, observe::guarded,
 };
 
 /// Server of a client, as the client's observers see it.
@@ -50,6 +53,7 @@ impl fmt::Debug for ClientObservation<'_> {
 pub(crate) struct ObservedCall {
     method: Method,
     protocol: Option<&'static ProtocolInfo>,
+    transport: Option<ObservedTransport>,
     started: Instant,
     /// Most calls have at most two observers, so that no list is allocated.
     first: Following,
@@ -103,8 +107,8 @@ impl ObservedCall {
         }
         let mut observed = None;
         if let Some(client) = client {
-            let start =
-                CallStart { role: CallRole::Client, request, service, client: Some(client) };
+            let (role, service) = (CallRole::Client, Some(service));
+            let start = CallStart { role, request, service, client: Some(client) };
             report_to(client.observers, &start, &mut observed);
             match &mut observed {
                 Some(observed) => {
@@ -113,7 +117,8 @@ impl ObservedCall {
                 None => request.continue_trace_upstream(client.forwards_baggage),
             }
         }
-        let start = CallStart { role: CallRole::Server, request, service, client: None };
+        let (role, service) = (CallRole::Server, Some(service));
+        let start = CallStart { role, request, service, client: None };
         report_to(observers, &start, &mut observed);
         observed
     }
@@ -125,8 +130,33 @@ impl ObservedCall {
         request: &Request,
     ) -> Option<Box<ObservedCall>> {
         let mut observed = None;
-        let start = CallStart { role: CallRole::Task, request, service, client: None };
+        let (role, service) = (CallRole::Task, Some(service));
+        let start = CallStart { role, request, service, client: None };
         report_to(observers, &start, &mut observed);
+        observed
+    }
+
+    /// Reports a request to the client of the call, to the observers that follow the call.
+    pub(crate) fn start_client_request(
+        &mut self,
+        client_request: &ClientRequest,
+    ) -> Option<Box<ObservedCall>> {
+        let server = ObservedServer::default().transport(self.transport);
+        let protocol_version = self.protocol.map(|protocol| protocol.version);
+        let followers = self.following().filter(|it| it.role == CallRole::Server);
+        let observers = &Observers::of(followers.map(|it| it.observer.clone()).collect());
+        let client = ClientObservation {
+            observers,
+            server: &server,
+            protocol_version,
+            has_target: None,
+            forwards_baggage: false,
+        };
+        let request = &RequestBuilder::new(client_request.method()).build();
+        let (role, service) = (CallRole::Client, None);
+        let start = CallStart { role, request, service, client: Some(client) };
+        let mut observed = None;
+        self.run(&mut || report_to(observers, &start, &mut observed));
         observed
     }
 
@@ -193,6 +223,7 @@ fn report_to(
                 *observed = Some(Box::new(ObservedCall {
                     method: start.request.method,
                     protocol: start.request.protocol,
+                    transport: start.transport(),
                     started: Instant::now(),
                     first: next,
                     second: None,
@@ -200,6 +231,17 @@ fn report_to(
                 }));
             }
         }
+    }
+}
+
+/// Returns the response of a client as the outcome of the request.
+pub(crate) fn response_outcome(response: &Result<String, Error>) -> Outcome {
+    match response {
+        Ok(json) => match RawValue::from_string(json.clone()) {
+            Ok(json) => Reply::Custom(json.into()).into(),
+            Err(error) => Error::from(error).into(),
+        },
+        Err(error) => error.clone().into(),
     }
 }
 

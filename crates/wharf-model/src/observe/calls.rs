@@ -13,7 +13,7 @@ use crate::{
 pub enum CallRole {
     /// The side that answers the call.
     Server,
-    /// The side that makes the call.
+    /// The side that makes the call. It is a server for its requests to a client: elicitation, sampling and roots.
     Client,
     /// The process that runs a task, which the call of a tool became.
     Task,
@@ -68,7 +68,8 @@ impl ProtocolInfo {
 pub struct CallStart<'a> {
     pub(crate) role: CallRole,
     pub(crate) request: &'a Request,
-    pub(crate) service: &'a dyn Service,
+    /// Service of this process that answers the call; `None` for a request to the client of a call.
+    pub(crate) service: Option<&'a dyn Service>,
     /// Client that reports the call; `None` if the server does. The extensions of a request that a proxy forwards are
     /// about its own client.
     pub(crate) client: Option<ClientObservation<'a>>,
@@ -105,7 +106,7 @@ impl<'a> CallStart<'a> {
     pub fn is_known_target(&self) -> bool {
         match self.client {
             Some(client) => client.has_target.is_none_or(|has_target| has_target(self.request)),
-            None => self.service.has_target(self.request),
+            None => self.service.is_none_or(|service| service.has_target(self.request)),
         }
     }
 

@@ -146,6 +146,11 @@ impl Observers {
         Observers { list: Some(list), counts_bytes }
     }
 
+    /// Returns a list of observers that others have already, whose bytes are counted there.
+    pub(crate) fn of(list: Vec<Arc<dyn Observer>>) -> Self {
+        Observers { list: Some(list.into()), counts_bytes: false }
+    }
+
     /// Returns whether there are no observers.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -158,8 +158,22 @@ pub fn hashed_id(id: &str) -> String {
 /// text direction.
 #[must_use]
 pub fn printable(text: &str) -> String {
-    let is_unsafe = |c: char| c.is_control() || UNSAFE_CHARS.iter().any(|range| range.contains(&c));
-    text.chars().take(MAX_PRINTABLE).map(|c| if is_unsafe(c) { '\u{fffd}' } else { c }).collect()
+    text.chars()
+        .take(MAX_PRINTABLE)
+        .map(|c| if is_unprintable(c) { '\u{fffd}' } else { c })
+        .collect()
+}
+
+/// Returns whether a character could forge lines, colours or the direction of text, or is invisible.
+///
+/// ```
+/// # mod wharf { pub use wharf_model::*; pub mod observe { pub use super::*; } }
+/// assert!(wharf::observe::is_unprintable('\u{202e}'));
+/// assert!(!wharf::observe::is_unprintable('é'));
+/// ```
+#[must_use]
+pub fn is_unprintable(c: char) -> bool {
+    c.is_control() || UNSAFE_CHARS.iter().any(|range| range.contains(&c))
 }
 
 const MAX_PRINTABLE: usize = 256;

@@ -1,12 +1,13 @@
 //! Text of a log line.
 
-use std::{fmt::Write as _, ops::RangeInclusive};
+use std::fmt::Write as _;
 
 use tracing::Level;
 use tracing_subscriber::fmt::{
     format::Writer,
     time::{FormatTime as _, SystemTime},
 };
+use wharf_model::is_unprintable;
 
 use super::{
     LogFormat,
@@ -18,15 +19,6 @@ const RESERVED: [&str; 4] = ["ts", "level", "target", "msg"];
 
 /// Fields that come last: they connect the line with a trace.
 const TRACE: [&str; 2] = ["trace_id", "span_id"];
-
-/// Characters besides control characters that break lines, change the text direction or are invisible.
-const UNSAFE_CHARS: &[RangeInclusive<char>] = &[
-    '\u{61c}'..='\u{61c}',
-    '\u{200b}'..='\u{200f}',
-    '\u{2028}'..='\u{202e}',
-    '\u{2060}'..='\u{206f}',
-    '\u{feff}'..='\u{feff}',
-];
 
 /// Writes the line of an event, with its line break.
 pub(super) fn write_line(
@@ -73,7 +65,7 @@ fn push_text_field(line: &mut String, name: &str, value: &FieldValue) {
     line.push(' ');
     push_escaped(line, name, "");
     line.push('=');
-    let is_plain = |it: char| !it.is_whitespace() && !"\"\\=".contains(it) && !is_unsafe(it);
+    let is_plain = |it: char| !it.is_whitespace() && !"\"\\=".contains(it) && !is_unprintable(it);
     match !value.text.is_empty() && value.text.chars().all(is_plain) {
         true => line.push_str(&value.text),
         false => push_quoted(line, &value.text),
@@ -107,16 +99,12 @@ fn push_escaped(line: &mut String, text: &str, more: &str) {
             '\t' => line.push_str("\\t"),
             c if more.contains(c) => line.extend(['\\', c]),
             // All of them are in the basic plane, so four digits suffice.
-            c if is_unsafe(c) => {
+            c if is_unprintable(c) => {
                 let _ = write!(line, "\\u{:04x}", u32::from(c));
             }
             c => line.push(c),
         }
     }
-}
-
-fn is_unsafe(c: char) -> bool {
-    c.is_control() || UNSAFE_CHARS.iter().any(|range| range.contains(&c))
 }
 
 #[cfg(test)]

@@ -7,11 +7,12 @@
 mod fields;
 mod filter;
 mod line;
+mod stderr;
 
 use std::{
     env, fmt,
-    io::{self, IsTerminal as _, Write as _},
-    sync::Arc,
+    io::{self, IsTerminal as _},
+    sync::{Arc, OnceLock},
 };
 
 use tracing::{Event, Metadata, Subscriber, dispatcher, span, subscriber};
@@ -26,6 +27,9 @@ use crate::logs::{fields::LogFields, filter::read_filter, line::write_line};
 
 /// Environment variable with the format, for a process without the option `--log-format`.
 const FORMAT_VARIABLE: &str = "WHARF_LOG_FORMAT";
+
+/// Format of the log that this module installed.
+static STARTED: OnceLock<LogFormat> = OnceLock::new();
 
 /// Format of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,21 +143,25 @@ impl Logs {
         };
         let lines = Registry::default().with(filter).with(LogLines { format });
         // If another thread was faster, its subscriber stays.
-        let _ = subscriber::set_global_default(lines);
+        if subscriber::set_global_default(lines).is_ok() {
+            let _ = STARTED.set(format);
+        }
         Ok(())
     }
 
-    /// Writes a line that every filter lets pass, such as the address of a server: as JSON if this format was chosen, else
-    /// as it is. A closed stderr is not an error.
+    /// Writes a line that every filter lets pass, such as the address of a server: as JSON if the lines of the log are JSON,
+    /// else as it is. A closed stderr is not an error.
     pub fn print_status(&self, text: &str) {
-        let line = match self.chosen_format() {
-            Ok(Some(LogFormat::Json)) => {
+        let chosen = || self.chosen_format().ok().flatten();
+        let format = STARTED.get().copied().or_else(chosen).unwrap_or(LogFormat::Text);
+        let line = match format {
+            LogFormat::Json => {
                 let (level, fields) = (tracing::Level::INFO, LogFields::message(text));
                 write_line(LogFormat::Json, level, "wharf", &fields)
             }
-            _ => format!("{text}\n"),
+            LogFormat::Text => format!("{text}\n"),
         };
-        let _ = io::stderr().write_all(line.as_bytes());
+        stderr::write(format, &line);
     }
 
     fn chosen_format(&self) -> Result<Option<LogFormat>, LogConfigError> {
@@ -205,7 +213,6 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for LogLines {
         fields.add_trace(CurrentTrace::get());
         let metadata: &Metadata<'_> = event.metadata();
         let line = write_line(self.format, *metadata.level(), metadata.target(), &fields);
-        // In one piece, so that lines of several threads do not mix. A closed stderr is not an error.
-        let _ = io::stderr().lock().write_all(line.as_bytes());
+        stderr::write(self.format, &line);
     }
 }

@@ -11,7 +11,7 @@ use hyper::{
 };
 use hyper_util::rt::TokioIo;
 use tokio::time::{Instant, sleep_until, timeout};
-use wharf_connect::HostConnector;
+use wharf_connect::{HostConnector, parse_retry_after};
 
 use crate::otlp::{
     message::{Message, json, protobuf},
@@ -19,7 +19,7 @@ use crate::otlp::{
     settings::{OtlpProtocol, OtlpReceiver},
 };
 
-/// First delay before a request is sent again; it doubles.
+/// First delay before a request is sent again, which doubles. The receiver can ask for a longer one.
 const FIRST_DELAY: Duration = Duration::from_secs(1);
 
 /// Maximum of that delay.
@@ -80,7 +80,7 @@ impl OtlpSender {
                 Err(failure) => failure,
             };
             self.open = None;
-            // The receiver may name any time; a shorter one than the delay has no effect.
+            // The receiver may name any time; one in the past, or shorter than the delay, has no effect.
             let wait = retry.map(|named| named.unwrap_or_default().max(delay));
             let next = wait.and_then(|wait| Instant::now().checked_add(wait));
             match next.filter(|next| *next < deadline) {
@@ -111,8 +111,8 @@ impl OtlpSender {
         let request = request.body(Full::new(body)).map_err(invalid)?;
         let sender = self.connection().await?;
         let response = sender.send_request(request).await.map_err(SendFailure::transient)?;
-        let (status, seconds) = (response.status(), response.headers().get(RETRY_AFTER));
-        let seconds = seconds.and_then(|it| it.to_str().ok()?.parse().ok());
+        let (status, after) = (response.status(), response.headers().get(RETRY_AFTER));
+        let after = after.and_then(|it| parse_retry_after(it.to_str().ok()?));
         // The body is read, so that the connection can be used again; an endless one runs into the timeout.
         let (mut body, mut kept) = (response.into_body(), Vec::new());
         while let Some(frame) = body.frame().await {
@@ -130,7 +130,7 @@ impl OtlpSender {
             true => Ok(PartialSuccess::parse(protocol, &kept)),
             false => Err(SendFailure {
                 reason: format!("the receiver answered {status}"),
-                retry: TEMPORARY.contains(&status).then(|| seconds.map(Duration::from_secs)),
+                retry: TEMPORARY.contains(&status).then_some(after),
             }),
         }
     }

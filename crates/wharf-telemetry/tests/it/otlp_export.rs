@@ -163,8 +163,8 @@ async fn a_temporary_failure_is_tried_again_when_the_receiver_asks_for_it() {
 
 #[tokio::test(start_paused = true)]
 async fn a_time_that_is_too_long_or_no_time_ends_the_attempts() {
-    for header in ["retry-after: 18446744073709551615\r\n", "retry-after: 86400\r\n"] {
-        let response = format!("503 Service Unavailable\r\n{header}");
+    for time in ["18446744073709551615", "86400", "Fri, 31 Dec 2100 23:59:59 GMT"] {
+        let response = format!("503 Service Unavailable\r\nretry-after: {time}\r\n");
         let mut receiver = Receiver::start(&[&response]).await;
         let otlp = receiver.export(&[NO_METRICS]);
         let before = dropped();
@@ -174,7 +174,7 @@ async fn a_time_that_is_too_long_or_no_time_ends_the_attempts() {
         calls(&otlp, 1);
         assert_eq!(span_count(&receiver.next().await.body), 1);
         otlp.shutdown().await;
-        assert_eq!(dropped() - before, 1, "{header}");
+        assert_eq!(dropped() - before, 1, "{time}");
     }
 }
 
@@ -196,6 +196,18 @@ async fn a_receiver_cannot_make_the_attempts_faster_than_the_doubling_delay() {
     assert!(waits[8..].iter().all(|it| *it == 60), "{waits:?}");
     otlp.shutdown().await;
     assert_eq!(dropped(), before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_date_that_has_passed_does_not_shorten_the_delay() {
+    let past = "503 Service Unavailable\r\nretry-after: Thu, 01 Jan 1970 00:00:00 GMT\r\n";
+    let mut receiver = Receiver::start(&[past, past]).await;
+    let otlp = receiver.export(&[NO_METRICS]);
+    calls(&otlp, 1);
+    let attempts = [receiver.next().await, receiver.next().await, receiver.next().await];
+    let waits = [attempts[1].at - attempts[0].at, attempts[2].at - attempts[1].at];
+    assert_eq!(waits.map(|it| it.as_secs()), [1, 2]);
+    otlp.shutdown().await;
 }
 
 #[tokio::test]

@@ -14,9 +14,10 @@ use tokio::{
     sync::mpsc,
 };
 use wharf_model::{
-    ActiveCall, BoxFuture, ClientObservation, CurrentTrace, Deadlines, Error, ErrorKind, Event,
-    Method, ObservedServer, ObservedSession, ObservedTransport, Observers, Outbox, Outcome, Parts,
-    RemoteAddress, Request, RequestBuilder, Service, Timer, ToolResult, TraceContext,
+    ActiveCall, BoxFuture, ClientObservation, ClientRequest, CurrentTrace, Deadlines, Error,
+    ErrorKind, Event, Method, ObservedServer, ObservedSession, ObservedTransport, Observers,
+    Outbox, Outcome, Parts, RemoteAddress, Request, RequestBuilder, Service, Timer, ToolResult,
+    TraceContext,
 };
 use wharf_telemetry::{Metrics, MetricsFormat, Otlp};
 
@@ -24,7 +25,13 @@ use wharf_telemetry::{Metrics, MetricsFormat, Otlp};
 struct Answers(Observers);
 
 impl Service for Answers {
-    fn call(&self, request: Request, _: Outbox) -> BoxFuture<Outcome> {
+    fn call(&self, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
+        if request.target() == "ask" {
+            let roots = outbox.ask(ClientRequest::Roots);
+            return Box::pin(async move {
+                roots.await.map_or_else(Outcome::from, |json| ToolResult::text(json).into())
+            });
+        }
         let context = request.meta().and_then(TraceContext::from_meta);
         Box::pin(ready(match &*request.target() {
             "fail" => ToolResult::error("no wind").into(),
@@ -200,6 +207,21 @@ fn received_request() -> Request {
     request
 }
 
+/// Attributes of the conventions that spans of kind `CLIENT` should have and do not have yet: "What is not there" in
+/// `docs/operations.md` has the reasons.
+const NOT_YET_OF_CLIENTS: [&str; 3] =
+    ["jsonrpc.request.id", "mcp.session.id", "network.protocol.version"];
+
+/// Asserts that a span has these attributes. A client may have more, which it does not have yet.
+fn assert_attributes(span: &Value, expected: &Value) {
+    let mut attributes = span["attributes"].clone();
+    if span["kind"] == CLIENT {
+        let found = attributes.as_object_mut().unwrap();
+        found.retain(|name, _| !NOT_YET_OF_CLIENTS.contains(&name.as_str()));
+    }
+    assert_eq!(&attributes, expected, "{}", span["name"]);
+}
+
 const INTERNAL: u64 = 1;
 const SERVER: u64 = 2;
 const CLIENT: u64 = 3;
@@ -284,12 +306,60 @@ async fn names_kinds_attributes_and_status_are_those_of_the_conventions() {
             attributes["mcp.session.id"] = json!(id);
         }
         assert_eq!((&span["name"], &span["kind"]), (&json!(name), &json!(kind)));
-        assert_eq!(span["attributes"], attributes, "{name}");
+        assert_attributes(span, &attributes);
         assert_eq!(span["status"], status, "{name}");
         assert_eq!(span["traceId"].as_str().map(str::len), Some(32));
         assert_eq!(span.get("parentSpanId"), None, "{name}");
     }
     assert!(!json!(spans).to_string().contains("hunter2"), "no arguments");
+}
+
+#[tokio::test]
+async fn a_request_to_the_client_of_a_call_has_a_span_of_kind_client() {
+    let (address, received) = receiver().await;
+    let otlp = export(&address, &[("OTEL_METRICS_EXPORTER", "none")]);
+    let metrics = Metrics::new();
+    let traces = otlp.traces().unwrap();
+    let observers = Observers::default().with(traces).with(metrics.clone());
+    let mut refusal = Error::new(ErrorKind::MethodNotFound);
+    refusal.code = Some(-32601);
+    for response in [Some(Ok(r#"{"roots":[]}"#.to_owned())), Some(Err(refusal)), None] {
+        let mut request = tool("ask");
+        request.scope.insert(ObservedTransport::Tcp);
+        let service = Answers(observers.clone());
+        let mut call = ActiveCall::start(&service, request, Arc::new(NoTimer), FOREVER);
+        let event = call.poll_event(&mut Context::from_waker(Waker::noop()));
+        let Poll::Ready(Event::ClientRequest(id, ask)) = event else { panic!("{event:?}") };
+        call.client_request_sent(id, &ask);
+        match response {
+            Some(response) => {
+                assert!(call.response_sender().deliver(id, response));
+                finish(call);
+            }
+            None => drop(call),
+        }
+    }
+    let text = metrics.render(MetricsFormat::Prometheus);
+    let spans = spans(otlp, received).await;
+    let (requests, calls): (Vec<_>, Vec<_>) =
+        spans.iter().partition(|span| span["name"] == "roots/list");
+    assert_eq!((requests.len(), calls.len()), (3, 3), "{spans:#?}");
+    let roots = json!({"mcp.method.name": "roots/list", "network.transport": "tcp"});
+    let ends = [
+        json!({}),
+        json!({"error.type": "-32601", "rpc.response.status_code": "-32601"}),
+        json!({"error.type": "cancelled"}),
+    ];
+    for ((span, call), end) in requests.iter().zip(&calls).zip(ends) {
+        let mut expected = roots.clone();
+        expected.as_object_mut().unwrap().extend(end.as_object().unwrap().clone());
+        assert_attributes(span, &expected);
+        assert_eq!(span["kind"], CLIENT);
+        assert_eq!((&span["parentSpanId"], &span["traceId"]), (&call["spanId"], &call["traceId"]));
+    }
+    let series = "mcp_client_operation_duration_seconds_count{mcp_method_name=\"roots/list\",\
+                  network_transport=\"tcp\"} 1";
+    assert!(text.lines().any(|line| line == series), "{text}");
 }
 
 #[tokio::test]

@@ -289,6 +289,7 @@ impl CallDriver {
             return CallStep::Nothing;
         }
         self.client_requests.push((id, number));
+        self.active_call.client_request_sent(id, ask);
         CallStep::Message
     }
 

@@ -62,3 +62,5 @@ mod single_message;
 mod skills;
 #[cfg(all(feature = "client", feature = "http", feature = "skills", feature = "websocket"))]
 mod skills_client;
+#[cfg(all(feature = "client", feature = "metrics"))]
+mod upstream_program;

@@ -11,7 +11,7 @@ use tokio::{sync::mpsc, time::timeout};
 use wharf::{
     Client, Endpoint, Era, ToolResult, args,
     client::{ClientExtension, ClientHandlerBuilder},
-    model::SubscriptionFilter,
+    model::{ElicitResult, SubscriptionFilter},
     observe::{CallEnd, CallScope, CallStart, CallState, Observer},
     prelude::*,
     server::{CustomMethod, ProtocolExtension},
@@ -139,6 +139,41 @@ async fn forwarded_calls_are_observed_by_every_side() {
     }
     client.call("invented", ()).await.unwrap_err();
     assert_eq!(proxied.take(), ["Server tools/call invented unknown: tool_not_found"]);
+}
+
+#[tokio::test]
+async fn a_request_to_the_client_is_observed_by_the_server_that_sends_it() {
+    let ask = Tool::new("ask", async |ctx: Ctx| {
+        let form = json!({"type": "object", "properties": {"sure": {"type": "boolean"}}});
+        ctx.ask_form("sure", "Sure?", form).await.map(|_| "asked")
+    });
+    let (endpoint, served) = observed(server().add(ask));
+    let listener = Endpoint::listen_tcp("127.0.0.1:0").await.unwrap();
+    let url = format!("tcp://{}", listener.local_addr().unwrap());
+    let serving = endpoint.clone();
+    tokio::spawn(async move { serving.serve_listener(listener).await });
+    // The newest version has no requests of the server: the result of the call has the question.
+    for (era, expected) in [
+        (
+            Era::Legacy,
+            &["Client elicitation/create : complete", "Server tools/call ask: complete"][..],
+        ),
+        (
+            Era::Modern,
+            &["Server tools/call ask: input_required", "Server tools/call ask: complete"],
+        ),
+    ] {
+        let handler = ClientHandlerBuilder::new()
+            .elicit(async |_| Ok(ElicitResult::accept(json!({"sure": true}))));
+        let builder = Client::builder().handler(handler).era(era);
+        let client = builder.connect(url.as_str()).await.unwrap();
+        client.call("ask", ()).await.unwrap();
+        served.line("Server tools/call ask: complete").await;
+        let lines = served.take();
+        let lines: Vec<_> = lines.iter().filter(|line| line.contains("/c")).collect();
+        assert_eq!(lines, expected, "{era:?}");
+    }
+    endpoint.shutdown();
 }
 
 #[tokio::test]

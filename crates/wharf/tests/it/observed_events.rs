@@ -10,18 +10,22 @@ use serde_json::json;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
-    task::yield_now,
-    time::timeout,
+    time::{sleep, timeout},
 };
 use wharf::{
     Client, Endpoint, Server, Tool,
+    client::ClientHandlerBuilder,
     http::HttpLimits,
+    model::ElicitResult,
     observe::{Metrics, MetricsFormat, ObservedEvent, Observer},
     prelude::Ctx,
-    server::{CallLimits, Limits, LineLimits},
+    server::{CallLimits, KeyRing, Limits, LineLimits},
     store::memory_stores,
     tasks::TaskMode,
 };
+use wharf_testbed::cluster_stores::ClusterStores;
+
+use crate::upstream_program;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -59,7 +63,8 @@ impl EventNames {
 async fn wait_for(is_true: impl Fn() -> bool, problem: impl Fn() -> String) {
     let waiting = async {
         while !is_true() {
-            yield_now().await;
+            // Lets a paused clock advance, so that an event that is missing fails the test.
+            sleep(Duration::from_millis(1)).await;
         }
     };
     let ended = timeout(PATIENCE, waiting).await;
@@ -277,4 +282,51 @@ async fn a_proxy_reports_its_upstream() {
     upstream.endpoint.shutdown();
     wait_for(|| has("0"), || metrics.render(MetricsFormat::Prometheus)).await;
     events.has("Upstream Down").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outage_of_the_store_and_its_effect_on_tasks_are_events() {
+    let (stores, events) = (ClusterStores::new(), EventNames::default());
+    let key: KeyRing = "11".repeat(32).parse().unwrap();
+    let ask = async |ctx: Ctx| {
+        let form = json!({"type": "object", "properties": {"sure": {"type": "boolean"}}});
+        let _ = ctx.ask_form("sure", "Sure?", form).await;
+        pending::<String>().await
+    };
+    let endpoint = Server::new("cluster", "1.0.0")
+        .store(stores.stores())
+        .state_cipher(key)
+        .observe(events.clone())
+        .add(Tool::new("ask", ask).task(TaskMode::required()))
+        .build()
+        .unwrap();
+    let handler = ClientHandlerBuilder::new().elicit(async |_| Ok(ElicitResult::decline()));
+    let client = Client::builder().handler(handler).connect(&endpoint).await.unwrap();
+    let _task = client.call_task("ask", json!({})).await.unwrap();
+    events.has("Task InputRequired").await;
+    stores.away(true);
+    // Longer than the lease.
+    sleep(Duration::from_secs(60)).await;
+    events.has("StoreFailed").await;
+    events.has("Task Stopped").await;
+    stores.away(false);
+    events.has("StoreRecovered").await;
+    events.has("Task TakenOver").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_restart_and_the_end_of_an_upstream_program_are_events() {
+    let (metrics, events) = (Metrics::new(), EventNames::default());
+    let client = Client::connect(upstream_program::command()).await.unwrap();
+    let server = Server::from(client.clone()).observe(metrics.clone()).observe(events.clone());
+    let _proxy = server.build().unwrap();
+    upstream_program::restart(&client).await;
+    for change in ["Up", "Down", "Restarting"] {
+        events.has(&format!("Upstream {change}")).await;
+    }
+    let text = metrics.render(MetricsFormat::Prometheus);
+    let restarts = text.lines().find(|it| it.starts_with("wharf_upstream_restarts_total{"));
+    assert!(restarts.is_some_and(|it| it.ends_with(" 1")), "{text}");
+    client.close().await;
+    events.has("Upstream Closed").await;
 }

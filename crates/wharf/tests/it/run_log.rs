@@ -59,8 +59,14 @@ fn program() {
     }
 }
 
-/// Runs the program with this command line and environment, and calls its tool.
-fn run(words: &str, variables: &[(&str, &str)]) -> Output {
+/// Line that calls the tool.
+const CALL: &str = concat!(
+    r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"report","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}"#,
+    "\n"
+);
+
+/// Returns the command that starts the program with this command line and environment, with piped streams.
+fn program_command(words: &str, variables: &[(&str, &str)]) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "run_log::program", "--ignored", "--nocapture"]).env(WORDS, words);
     for name in ["RUST_LOG", "WHARF_LOG", "WHARF_LOG_FORMAT"] {
@@ -68,10 +74,14 @@ fn run(words: &str, variables: &[(&str, &str)]) -> Output {
     }
     command.envs(variables.iter().copied());
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    let call = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"report","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}"#;
+    command
+}
+
+/// Runs the program with this command line and environment, and calls its tool.
+fn run(words: &str, variables: &[(&str, &str)]) -> Output {
+    let mut child = program_command(words, variables).spawn().unwrap();
     // A program that failed to start does not read its input.
-    let _ = child.stdin.take().unwrap().write_all(format!("{call}\n").as_bytes());
+    let _ = child.stdin.take().unwrap().write_all(CALL.as_bytes());
     child.wait_with_output().unwrap()
 }
 
@@ -196,11 +206,9 @@ fn the_subscriber_of_the_application_stays() {
 }
 
 #[test]
-fn status_lines_are_json_only_if_json_was_chosen() {
+fn status_lines_have_the_format_of_the_log() {
     let status = |words: &str| {
-        let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "run_log::program", "--ignored", "--nocapture"]).env(WORDS, words);
-        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child = program_command(words, &[]).stdout(Stdio::null()).spawn().unwrap();
         let mut line = String::new();
         let stderr = std::io::BufReader::new(child.stderr.take().unwrap());
         std::io::BufRead::read_line(&mut { stderr }, &mut line).unwrap();
@@ -208,12 +216,69 @@ fn status_lines_are_json_only_if_json_was_chosen() {
         child.wait().unwrap();
         line
     };
-    assert!(status("--tcp 127.0.0.1:0").starts_with("harbour: serving lines at tcp://127.0.0.1:"));
-    let line: Value = serde_json::from_str(&status("--tcp 127.0.0.1:0 --log-format json")).unwrap();
-    assert!(
-        line["msg"].as_str().unwrap().starts_with("harbour: serving lines at tcp://"),
-        "{line}"
-    );
+    let text = status("--tcp 127.0.0.1:0 --log-format text");
+    assert!(text.starts_with("harbour: serving lines at tcp://127.0.0.1:"), "{text}");
+    // JSON is also the format where there is no terminal.
+    for words in ["--tcp 127.0.0.1:0", "--tcp 127.0.0.1:0 --log-format json"] {
+        let line: Value = serde_json::from_str(&status(words)).unwrap();
+        let message = line["msg"].as_str().unwrap();
+        assert!(message.starts_with("harbour: serving lines at tcp://"), "{line}");
+    }
+}
+
+/// Calls that log more than the buffer of a pipe has room for.
+const CALLS: usize = 2000;
+
+#[cfg(unix)]
+#[test]
+fn calls_do_not_wait_for_a_reader_of_stderr() {
+    use std::{
+        io::{BufRead as _, BufReader},
+        sync::mpsc::channel,
+        time::Duration,
+    };
+
+    let mut child = program_command("", &[("WHARF_LOG", "info")]).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let (replies, replied) = channel();
+    let stdout = BufReader::new(child.stdout.take().unwrap());
+    std::thread::spawn(move || {
+        let is_reply = |line: &String| line.contains("\"result\"");
+        stdout
+            .lines()
+            .map_while(Result::ok)
+            .filter(is_reply)
+            .for_each(|_| replies.send(()).unwrap_or_default());
+    });
+    let mut call = |count| (0..count).for_each(|_| stdin.write_all(CALL.as_bytes()).unwrap());
+    let wait = |count| {
+        (0..count).for_each(|_| replied.recv_timeout(Duration::from_secs(60)).expect("a reply"));
+    };
+    for _ in 0..CALLS {
+        call(1);
+        wait(1);
+    }
+    let (lines, logged) = channel();
+    let stderr = BufReader::new(child.stderr.take().unwrap());
+    std::thread::spawn(move || {
+        stderr.lines().map_while(Result::ok).for_each(|line| lines.send(line).unwrap_or_default());
+    });
+    // The next line that fits comes after the number of those that did not.
+    let dropped = loop {
+        call(1);
+        wait(1);
+        let mut new = std::iter::from_fn(|| logged.recv_timeout(Duration::from_millis(100)).ok());
+        if let Some(line) = new.find(|line| line.contains("dropped")) {
+            break line;
+        }
+    };
+    let line: Value = serde_json::from_str(&dropped).unwrap();
+    assert_eq!(line["level"], "WARN");
+    let message = line["msg"].as_str().unwrap();
+    let count = message.strip_prefix("dropped ").unwrap().split(' ').next().unwrap();
+    assert!(count.parse::<usize>().unwrap() > CALLS, "{message}");
+    drop(stdin);
+    assert!(child.wait().unwrap().success());
 }
 
 #[cfg(feature = "otlp")]

@@ -203,7 +203,8 @@ impl DemoServer {
 
     /// Starts the server with this command and reads its address.
     pub(crate) fn run(mut command: Command) -> Self {
-        let mut child = command.stderr(Stdio::piped()).spawn().expect("the demo starts");
+        let child = command.env("WHARF_LOG_FORMAT", "text").stderr(Stdio::piped()).spawn();
+        let mut child = child.expect("the demo starts");
         let lines = lines(child.stderr.take().expect("piped"));
         let is_address = |word: &&str| {
             ["http://", "tcp://", "unix:"].iter().any(|scheme| word.starts_with(scheme))

@@ -146,7 +146,7 @@ fn the_printed_serve_address_works() {
         ran.printed_error(1);
         assert!(!ran.err.contains("Give clients") && !ran.err.contains("serving"), "{ran:?}");
     }
-    let mut command = sandbox.command(&["serve", "--http", "0.0.0.0:0"]);
+    let mut command = sandbox.command(&["serve", "--http", "0.0.0.0:0", "--log-format", "text"]);
     let mut child = command.stderr(std::process::Stdio::piped()).spawn().unwrap();
     let lines = crate::cli::sandbox::lines(child.stderr.take().unwrap());
     let told = |part: &str| {

@@ -19,7 +19,9 @@ struct Observed {
 impl Observed {
     fn start(sandbox: &Sandbox) -> Self {
         let words = ["serve", "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
-        let mut child = sandbox.command(&words).stderr(Stdio::piped()).spawn().unwrap();
+        let mut command = sandbox.command(&words);
+        command.env("WHARF_LOG_FORMAT", "text").stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
         let lines = lines(child.stderr.take().unwrap());
         let mut addresses =
             std::iter::from_fn(|| lines.recv_timeout(PATIENCE).ok()).filter_map(|line| {

@@ -1,6 +1,6 @@
 //! Converts HTTP error responses to errors.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{
@@ -9,6 +9,7 @@ use http::{
 };
 use serde_json::{Map, Value};
 use tokio::time::timeout;
+use wharf_connect::parse_retry_after;
 use wharf_model::{Error, ErrorKind, FailureOrigin};
 use wharf_wire::{ClientCodec, ServerMessage, error_codes};
 
@@ -170,16 +171,4 @@ fn add_data(error: &mut Error, status: StatusCode, headers: &HeaderMap) {
         data.entry("retryAfterMs").or_insert(millis.into());
     }
     error.data = Some(Box::new(Value::Object(data)));
-}
-
-/// Parses `Retry-After`: seconds, or a date.
-fn parse_retry_after(text: &str) -> Option<Duration> {
-    let text = text.trim();
-    match text.parse::<u64>() {
-        Ok(seconds) => Some(Duration::from_secs(seconds)),
-        Err(_) => {
-            let then = httpdate::parse_http_date(text).ok()?;
-            Some(then.duration_since(SystemTime::now()).unwrap_or_default())
-        }
-    }
 }

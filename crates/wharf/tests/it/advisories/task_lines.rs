@@ -1,21 +1,28 @@
-//! Each failure of a task has exactly one line with its error and the ids of its call, and each change of a task and of an
-//! upstream server has one.
+//! Each failure of a task has exactly one line with its error and the ids of its call, and each change of a task, of the
+//! cluster's stores and of an upstream server has one.
 //!
 //! Each test is a process of its own, as in [`log_lines`](crate::advisories::log_lines).
 
 use std::{future::pending, time::Duration};
 
 use serde_json::json;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+    time::sleep,
+};
 use tracing::Level;
 use wharf::{
     Client, Ctx, Endpoint, Principal, Server, Tool, ToolResult,
+    http::Http,
     observe::{CurrentTrace, Metrics, MetricsFormat, TraceContext, hashed_id},
+    server::KeyRing,
     store::memory_stores,
     tasks::TaskMode,
 };
-use wharf_testbed::LogCatcher;
+use wharf_testbed::{LogCatcher, cluster_stores::ClusterStores};
 
-use crate::advisories::log_lines::assert_one;
+use crate::{advisories::log_lines::assert_one, upstream_program};
 
 fn server(metrics: &Metrics) -> Server {
     let task = |tool: Tool| tool.task(TaskMode::optional());
@@ -98,4 +105,90 @@ async fn an_upstream_server_that_is_connected_and_lost_has_one_line_each() {
     assert_one(&log, &["connected to the upstream server", &name]).await;
     upstream.shutdown();
     assert_one(&log, &["lost the upstream server", &name]).await;
+}
+
+/// Server on stores that several processes share.
+fn clustered(stores: &ClusterStores) -> Server {
+    let key: KeyRing = "11".repeat(32).parse().unwrap();
+    Server::new("cluster", "1.0.0").store(stores.stores()).state_cipher(key)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_lease_and_a_takeover_have_one_line_each() {
+    let stores = ClusterStores::new();
+    let voyage = Tool::new("voyage", async || {
+        sleep(Duration::from_secs(100)).await;
+        "home"
+    });
+    let endpoint = clustered(&stores).add(voyage.task(TaskMode::optional())).build().unwrap();
+    let log = LogCatcher::on_all_threads(Level::INFO);
+    let task = endpoint.spawn_task("voyage", json!({})).await.unwrap();
+    let id = format!("task=\"{}\"", hashed_id(task.id()));
+    sleep(Duration::from_secs(1)).await;
+    stores.away(true);
+    // Longer than the lease.
+    sleep(Duration::from_secs(60)).await;
+    assert_one(&log, &["stopped a task, its lease could not be renewed", &id]).await;
+    stores.away(false);
+    assert!(!task.wait().await.unwrap().is_error);
+    assert_one(&log, &["took over a task", &id, "tool=\"voyage\""]).await;
+    assert_one(&log, &["stopped a task, its lease could not be renewed"]).await;
+    assert_one(&log, &["lost the store"]).await;
+    assert_one(&log, &["ended a task", "state=\"completed\"", &id]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_heartbeat_of_a_cluster_that_times_out_or_fails_has_one_line() {
+    let stores = ClusterStores::new();
+    let endpoint = clustered(&stores).http(Http::new().health()).build().unwrap();
+    let listener = Endpoint::listen_http("127.0.0.1:0").await.unwrap();
+    let serving = endpoint.clone();
+    let mut probe = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+    tokio::spawn(async move { serving.serve_http_on(listener).await });
+    // The first probe starts the heartbeat.
+    probe
+        .write_all(b"GET /ready HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+        .await
+        .unwrap();
+    probe.read_to_end(&mut Vec::new()).await.unwrap();
+    let log = LogCatcher::on_all_threads(Level::INFO);
+    sleep(Duration::from_secs(10)).await;
+    let errors = || -> Vec<String> {
+        log.lines().into_iter().filter(|line| !line.contains("message=listening")).collect()
+    };
+    assert_eq!(errors(), [""; 0]);
+    stores.hang(true);
+    sleep(Duration::from_secs(60)).await;
+    assert_one(&log, &["cannot reach the stores of the cluster: heartbeat timed out"]).await;
+    stores.hang(false);
+    sleep(Duration::from_secs(60)).await;
+    assert_one(&log, &["reached the stores of the cluster again"]).await;
+    assert_eq!(errors().len(), 2, "{:#?}", errors());
+    // An error of the store has the store's line, and none of the heartbeat.
+    stores.away(true);
+    sleep(Duration::from_secs(60)).await;
+    assert_one(&log, &["lost the store"]).await;
+    stores.away(false);
+    sleep(Duration::from_secs(60)).await;
+    assert_one(&log, &["recovered the store"]).await;
+    assert_eq!(errors().len(), 4, "{:#?}", errors());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upstream_program_that_is_lost_restarted_and_closed_has_one_line_each() {
+    let client = Client::connect(upstream_program::command()).await.unwrap();
+    let log = LogCatcher::on_all_threads(Level::DEBUG);
+    let _proxy = Server::from(client.clone()).build().unwrap();
+    upstream_program::restart(&client).await;
+    assert_one(&log, &["lost the upstream server"]).await;
+    assert_one(&log, &["restarting the upstream server"]).await;
+    assert_eq!(
+        log.lines().iter().filter(|it| it.contains("connected to the upstream server")).count(),
+        2,
+        "at the start, and after the restart: {:#?}",
+        log.lines()
+    );
+    client.close().await;
+    assert_one(&log, &["closed the upstream client"]).await;
+    assert_one(&log, &["lost the upstream server"]).await;
 }
