@@ -35,8 +35,8 @@ pub async fn lists_are_walked_to_their_end(harness: Harness) {
     let add = tools.iter().find(|tool| tool.name == "add").unwrap();
     assert_eq!(add.description.as_deref(), Some("Adds two numbers."));
     assert_eq!(add.input_schema["required"], json!(["a", "b"]));
-    assert_eq!(in_time(client.resources().all()).await.unwrap().len(), 3);
-    assert_eq!(in_time(client.templates().all()).await.unwrap().len(), 2);
+    assert_eq!(in_time(client.resources().all()).await.unwrap().len(), 4);
+    assert_eq!(in_time(client.templates().all()).await.unwrap().len(), 3);
     let prompts = in_time(client.prompts().all()).await.unwrap();
     let names: Vec<&str> = prompts.iter().map(|prompt| &*prompt.name).collect();
     assert_eq!(names, ["greet", "review", "interview"]);
