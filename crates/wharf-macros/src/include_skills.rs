@@ -8,16 +8,44 @@ use std::{
 use proc_macro2::TokenStream;
 use quote::quote;
 use sha2::{Digest as _, Sha256};
-use syn::{Error, LitStr};
+use syn::{
+    Error, LitStr, Path as RustPath, Token,
+    parse::{Parse, ParseStream},
+    parse_quote,
+};
+
+/// Input of the macro: `"skills"` or `"skills", crate = harbour`.
+struct SkillsInput {
+    directory: LitStr,
+    /// Path of the facade crate.
+    root: RustPath,
+}
+
+impl Parse for SkillsInput {
+    fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+        let directory = input.parse()?;
+        let mut root = parse_quote!(::wharf);
+        if !input.is_empty() {
+            input.parse::<Token![,]>()?;
+        }
+        if !input.is_empty() {
+            input.parse::<Token![crate]>()?;
+            input.parse::<Token![=]>()?;
+            root = input.call(RustPath::parse_mod_style)?;
+            input.parse::<Option<Token![,]>>()?;
+        }
+        Ok(SkillsInput { directory, root })
+    }
+}
 
 /// Expands to a value of the files below a directory of the crate.
 pub(crate) fn expand(input: TokenStream) -> TokenStream {
-    let embedded = syn::parse2::<LitStr>(input).and_then(|directory| {
+    let embedded = syn::parse2::<SkillsInput>(input).and_then(|SkillsInput { directory, root }| {
         let files =
             files_below(&directory.value()).map_err(|text| Error::new_spanned(&directory, text))?;
-        Ok((directory, files))
+        Ok((directory, root, files))
     });
-    let (directory, files) = match embedded {
+    let (directory, root, files) = match embedded {
         Ok(embedded) => embedded,
         Err(error) => return error.into_compile_error(),
     };
@@ -25,7 +53,7 @@ pub(crate) fn expand(input: TokenStream) -> TokenStream {
         let EmbeddedFile { path, on_disk, digest } = file;
         // The compiler tracks files of `include_bytes`: a change compiles the crate again.
         quote! {
-            ::wharf::skills::EmbeddedFile {
+            #root::skills::EmbeddedFile {
                 path: #path,
                 bytes: ::core::include_bytes!(#on_disk),
                 digest: [#(#digest),*],
@@ -33,7 +61,7 @@ pub(crate) fn expand(input: TokenStream) -> TokenStream {
         }
     });
     quote! {
-        ::wharf::skills::EmbeddedSkills { directory: #directory, files: &[#(#files),*] }
+        #root::skills::EmbeddedSkills { directory: #directory, files: &[#(#files),*] }
     }
 }
 

@@ -375,7 +375,8 @@ pub fn prompt(attribute: TokenStream, item: TokenStream) -> TokenStream {
 ///
 /// The path begins at the directory of the crate's `Cargo.toml`. A changed file compiles the crate again; for new files, a
 /// build script prints `cargo::rerun-if-changed=skills`. Files whose names begin with `.` are left out, and symbolic links
-/// are errors. The rules for skills are checked when the server is built.
+/// are errors. The rules for skills are checked when the server is built. If the `wharf` crate was renamed, its path follows:
+/// `include_skills!("skills", crate = path)`.
 ///
 /// ```
 /// use wharf::{Server, skills::include_skills};

@@ -1,12 +1,12 @@
 //! Builder of a router.
 
 pub(crate) mod error;
+mod extensions;
 pub(crate) mod prepare;
 pub(crate) mod server_parts;
 
 use std::{
     any::{TypeId, type_name},
-    collections::BTreeSet,
     mem,
     sync::Arc,
 };
@@ -19,7 +19,7 @@ use wharf_model::{
 use wharf_store::MemoryNonces;
 
 use crate::{
-    builder::{error::BuildError, prepare::PartPreparer, server_parts::ServerParts},
+    builder::{error::BuildError, prepare::PartPreparer},
     handler::{
         Handler, blocking::BlockingPool, extract::Extract, into_method_result::IntoMethodResult,
     },
@@ -178,8 +178,8 @@ pub struct RouterBuilder {
     store_key: Option<StoreKey>,
     /// Reports the operations of the stores: a server without stores does not link it.
     observe_stores: fn(Stores, Observers) -> Stores,
-    /// Functions of extensions that check and complete the parts.
-    prepare: Vec<PrepareParts>,
+    /// Functions of extensions that check and complete the parts, by the extension.
+    prepare: Vec<(String, PrepareParts)>,
     on_build: Vec<Box<dyn FnOnce(Registry) + Send>>,
     problems: BuildError,
 }
@@ -291,7 +291,7 @@ impl RouterBuilder {
     /// Adds an extension of the protocol: declares it with its settings, and adds its methods and notifications.
     pub fn extension(mut self, extension: ProtocolExtension) -> Self {
         let ProtocolExtension { id, settings, methods, notifications, prepare } = extension;
-        self.prepare.extend(prepare);
+        self.prepare.extend(prepare.map(|it| (id.clone(), it)));
         let item = format!("extension `{id}`");
         if !Method::is_qualified(&id) {
             let text = "its identifier is a domain in reverse, `/` and a name, such as \
@@ -522,22 +522,6 @@ impl RouterBuilder {
             layers.insert(0, Box::new(limit));
         }
         layers
-    }
-
-    /// Lets the extensions check and complete the parts.
-    fn prepare_parts(&mut self) {
-        for prepare in mem::take(&mut self.prepare) {
-            let (parts, problems) = (&mut self.parts, &mut self.problems);
-            prepare(&mut ServerParts { parts, problems });
-        }
-    }
-
-    /// Adds the extensions that parts bring, each once.
-    fn add_extensions_of_parts(self) -> Self {
-        let brought = self.parts.iter().flat_map(Part::extensions).map(|make| make());
-        let mut seen: BTreeSet<String> = self.extensions.keys().cloned().collect();
-        let brought: Vec<_> = brought.filter(|it| seen.insert(it.id.clone())).collect();
-        brought.into_iter().fold(self, RouterBuilder::extension)
     }
 
     /// Takes the custom methods out of the parts, and prepares them.

@@ -1,6 +1,6 @@
 //! Extensions of the protocol.
 
-use std::fmt;
+use std::{any::TypeId, fmt};
 
 use serde_json::Value;
 use wharf_model::Meta;
@@ -39,7 +39,11 @@ pub struct ProtocolExtension {
 }
 
 /// Function of an extension that checks and completes the parts of a server.
-pub(crate) type PrepareParts = Box<dyn FnOnce(&mut ServerParts<'_>) + Send>;
+pub(crate) struct PrepareParts {
+    /// Type of the function: one that the server and a part bring runs once.
+    pub(crate) function: TypeId,
+    pub(crate) run: Box<dyn FnOnce(&mut ServerParts<'_>) + Send>,
+}
 
 impl ProtocolExtension {
     /// Creates an extension without settings and methods. Its identifier is a domain in reverse, `/` and a
@@ -85,9 +89,13 @@ impl ProtocolExtension {
     }
 
     /// Checks and completes the parts of the server when it is built; replaces an earlier function. Parts that are
-    /// added to the running server are not among them.
-    pub fn prepare(mut self, prepare: impl FnOnce(&mut ServerParts<'_>) + Send + 'static) -> Self {
-        self.prepare = Some(Box::new(prepare));
+    /// added to the running server are not among them. If the server adds the extension itself and a part brings it too,
+    /// both functions run, or once if they are the same; the settings are those of the server.
+    pub fn prepare<F>(mut self, prepare: F) -> Self
+    where
+        F: FnOnce(&mut ServerParts<'_>) + Send + 'static,
+    {
+        self.prepare = Some(PrepareParts { function: TypeId::of::<F>(), run: Box::new(prepare) });
         self
     }
 

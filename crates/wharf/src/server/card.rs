@@ -9,6 +9,10 @@ use wharf_wire::ServerProtocol;
 
 use crate::Server;
 
+/// Solution for a card that needs authentication, which nothing does.
+const NO_AUTHENTICATOR: &str = "only authenticated requests may read the card, and the server has no authenticator: add \
+                                one with `.auth(…)`, or remove `ServerCard::authenticated()`";
+
 /// Solution for a card without an endpoint.
 const NO_URL: &str = "the card needs the URL of the endpoint as clients reach it: set it with \
                       `ServerCard::remote(\"https://…\")`, or as the resource of the authenticator";
@@ -40,6 +44,9 @@ impl Server {
         let mut problems = card.problems();
         if card.remotes.is_empty() {
             problems.push(NO_URL.to_owned());
+        }
+        if card.needs_authentication() && self.authority.is_none() {
+            problems.push(NO_AUTHENTICATOR.to_owned());
         }
         let item = format!("server card {:?}", card.name);
         for problem in problems {

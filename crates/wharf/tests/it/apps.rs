@@ -12,7 +12,7 @@ use wharf::{
     client::{ClientExtension, ClientHandlerBuilder, Target},
     model::{Body, ClientCapabilities, InputMode, ResourceContents, ToolInfo},
     prelude::*,
-    server::Part,
+    server::{Part, ProtocolExtension},
     testing::HandlerTest,
 };
 use wharf_testbed::LogCatcher;
@@ -250,6 +250,56 @@ fn a_tool_whose_app_cannot_be_shown_is_an_error() {
     }
     let fine = Tool::new("a", async || 1).visibility([Visibility::App]);
     assert_eq!(problems(Some(app()), fine), [""; 0]);
+}
+
+#[tokio::test]
+async fn an_extension_that_is_added_by_hand_wins_only_with_its_settings() {
+    let by_hand = || ProtocolExtension::new(UI).setting("own", 1);
+    let weather = || Server::new("weather", "1.0.0").extension(by_hand()).tool::<weather>();
+    let problems = weather().build().unwrap_err().to_string();
+    assert!(problems.contains("the server does not have its app `ui://weather`"), "{problems}");
+    let server = weather().app(app().openai()).build().unwrap();
+    let client = Client::connect(server).await.unwrap();
+    assert_eq!(client.capabilities().extensions[UI], json!({"own": 1}));
+    let weather = meta(&*tool(&client, "weather").await);
+    assert_eq!(weather["openai/outputTemplate"], "ui://weather");
+}
+
+fn tides() -> ProtocolExtension {
+    let tides = ProtocolExtension::new("com.example/tides").notification("tides/changed");
+    let tides = tides.method("tides/now", async || Json(json!({"height": 3})));
+    tides.prepare(|parts| parts.problem("tides", "a problem"))
+}
+
+#[test]
+fn an_extension_that_is_added_by_hand_and_by_a_part_is_the_same() {
+    let server = || {
+        let tool = Tool::new("height", async || "3").extension(tides);
+        Server::new("harbour", "1.0.0").add(tool)
+    };
+    let bare = ProtocolExtension::new("com.example/tides");
+    for server in [server(), server().extension(tides()), server().extension(bare)] {
+        let problems = server.build().unwrap_err();
+        assert_eq!(problems.problems().len(), 1, "{problems}");
+    }
+}
+
+#[tokio::test]
+async fn a_part_adds_the_methods_that_the_extension_by_hand_lacks() {
+    let own = async || Json(json!({"height": 4}));
+    let brought = || {
+        let tides = ProtocolExtension::new("com.example/tides").notification("tides/changed");
+        let tides = tides.method("tides/now", async || Json(json!({"height": 3})));
+        tides.method("tides/next", async || Json(json!({"height": 5})))
+    };
+    let by_hand = ProtocolExtension::new("com.example/tides").method("tides/now", own);
+    let tool = Tool::new("height", async || "3").extension(brought);
+    let server = Server::new("harbour", "1.0.0").extension(by_hand).add(tool).build().unwrap();
+    let client = Client::connect(server).await.unwrap();
+    for (method, height) in [("tides/now", 4), ("tides/next", 5)] {
+        let reply: Value = in_time(client.request_as(method, json!({}))).await.unwrap();
+        assert_eq!(reply["height"], height, "{method}");
+    }
 }
 
 #[test]

@@ -12,7 +12,7 @@ use tower::ServiceExt;
 use wharf::{
     Endpoint, Era, Server,
     auth::{AuthDecision, AuthRejection, AuthRequest, Authenticator, server::Jwt},
-    http::Http,
+    http::{Http, PublicDocument},
     model::Icon,
     server_card::{CardInput, CardRemote, ServerCard},
 };
@@ -185,6 +185,20 @@ async fn the_card_is_public_unless_it_needs_authentication() {
     let server = Listening::start(weather().auth(Closed).card(card().authenticated())).await;
     assert_eq!(server.send("GET", CARD, "").await.status, 401);
     assert_eq!(server.send("GET", CATALOG, "").await.status, 401);
+}
+
+#[tokio::test]
+async fn a_document_that_needs_authentication_is_not_served_without_an_authenticator() {
+    let all = problems(weather().card(card().authenticated()));
+    assert!(all.len() == 1 && all[0].contains("has no authenticator"), "{all:?}");
+
+    let document = PublicDocument::new("/.well-known/secret", "text/plain", "secret").unwrap();
+    let http = Http::new().host("mcp.example.com").document(document.authenticated(true));
+    let server = Listening::start(weather().http(http)).await;
+    for method in ["GET", "HEAD", "OPTIONS", "POST"] {
+        let reply = server.send(method, "/.well-known/secret", "Content-Length: 0\r\n").await;
+        assert_eq!((reply.status, &*reply.body), (404, ""), "{method}");
+    }
 }
 
 #[tokio::test]

@@ -70,7 +70,7 @@ impl PublicDocument {
         self
     }
 
-    /// Serves the document only to requests that the authenticator accepts, if there is one.
+    /// Serves the document only to requests that the authenticator accepts. Without an authenticator it is not found.
     #[must_use]
     pub fn authenticated(mut self, on: bool) -> Self {
         self.needs_authentication = on;

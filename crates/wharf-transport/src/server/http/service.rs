@@ -282,11 +282,12 @@ impl HttpEndpoint {
     }
 
     /// Answers a request for a document that needs no authentication. Only `Host` is checked, because every web page may
-    /// read it. None if the request is not for one.
+    /// read it. One that needs authentication does not exist without an authenticator. None if the request is not for
+    /// such a document.
     fn public_document(&self, parts: &Parts, parsed: &RequestHeaders<'_>) -> Option<HttpResponse> {
         let document = self.http.document_at(parts.uri.path())?;
-        if document.needs_authentication() && self.http.authority.is_some() {
-            return None;
+        if document.needs_authentication() {
+            return self.http.authority.is_none().then(|| response::status(404));
         }
         Some(match host_origin::check_host(&self.http, parts, parsed) {
             Ok(_) => document.respond(parts),

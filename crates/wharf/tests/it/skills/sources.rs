@@ -22,6 +22,13 @@ async fn embedded_skills_are_served_with_the_digests_of_their_files() {
     );
 }
 
+#[test]
+fn the_facade_crate_may_have_another_name() {
+    use wharf as harbour;
+    let embedded = include_skills!("tests/skills", crate = harbour,);
+    assert_eq!(embedded.files.len(), include_skills!("tests/skills",).files.len());
+}
+
 #[tokio::test]
 async fn sources_are_combined_with_their_prefixes() {
     let directory = TestDirectory::with_refunds();
