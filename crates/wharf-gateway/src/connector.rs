@@ -13,13 +13,13 @@ type Connect = dyn Fn() -> BoxFuture<Result<ClientHandle, ConnectError>> + Send 
 /// The facade crate makes one of each `Target`: a URL, a command to start, a server in this process.
 ///
 /// ```
-/// # mod wharf { pub use wharf_client::ClientHandle; pub mod gateway { pub use wharf_gateway::*; } }
-/// use wharf::gateway::{Gateway, UpstreamConnector};
+/// # mod wharf { pub use wharf_client::ClientHandle; pub mod client { pub use wharf_client::*; } pub mod gateway { pub use wharf_gateway::*; } }
+/// use wharf::{client::ConnectError, gateway::{Gateway, UpstreamConnector}};
 ///
 /// # fn example(client: wharf::ClientHandle) {
 /// let connected = UpstreamConnector::new(move || {
 ///     let client = client.clone();
-///     async move { Ok(client) }
+///     async move { Ok::<_, ConnectError>(client) }
 /// });
 /// let builder = Gateway::builder().upstream("github", connected);
 /// # let _ = builder;
@@ -29,12 +29,16 @@ type Connect = dyn Fn() -> BoxFuture<Result<ClientHandle, ConnectError>> + Send 
 pub struct UpstreamConnector(Arc<Connect>);
 
 impl UpstreamConnector {
-    /// Creates a connector from a function.
-    pub fn new<F>(connect: impl Fn() -> F + Send + Sync + 'static) -> Self
+    /// Creates a connector from a function, which returns a `Client` of the facade crate or its handle.
+    pub fn new<F, C>(connect: impl Fn() -> F + Send + Sync + 'static) -> Self
     where
-        F: Future<Output = Result<ClientHandle, ConnectError>> + Send + 'static,
+        F: Future<Output = Result<C, ConnectError>> + Send + 'static,
+        C: Into<ClientHandle>,
     {
-        UpstreamConnector(Arc::new(move || Box::pin(connect())))
+        UpstreamConnector(Arc::new(move || {
+            let connecting = connect();
+            Box::pin(async move { connecting.await.map(Into::into) })
+        }))
     }
 
     pub(crate) fn connect(&self) -> BoxFuture<Result<ClientHandle, ConnectError>> {
@@ -47,7 +51,7 @@ impl From<ClientHandle> for UpstreamConnector {
     fn from(client: ClientHandle) -> Self {
         UpstreamConnector::new(move || {
             let client = client.clone();
-            async move { Ok(client) }
+            async move { Ok::<_, ConnectError>(client) }
         })
     }
 }

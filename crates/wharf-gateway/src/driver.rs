@@ -156,10 +156,12 @@ impl Driver {
         ActiveCall::start(&*link.proxy, request, self.timer.clone(), Deadlines::NONE)
     }
 
-    /// Passes on a resource update; returns whether a list changed.
+    /// Passes on a resource update; returns whether a list may have changed.
     fn is_list_change(&self, notification: Notification) -> bool {
         match notification {
-            Notification::ToolsChanged
+            // The lists were read before the subscription began, and may have changed in between.
+            Notification::Acknowledged(_)
+            | Notification::ToolsChanged
             | Notification::PromptsChanged
             | Notification::ResourcesChanged => true,
             Notification::ResourceUpdated { uri } => {

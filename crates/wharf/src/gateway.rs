@@ -28,6 +28,7 @@
 //! # }
 //! ```
 
+use wharf_client::ClientHandle;
 use wharf_model::{ClientCapabilities, ElicitationCapability, RootsCapability, SamplingCapability};
 
 use crate::client::{Client, Target};
@@ -48,16 +49,21 @@ impl From<Target> for UpstreamConnector {
                     .roots(RootsCapability::default().list_changed(true))
                     .sampling(SamplingCapability::default().tools(true).context(true))
                     .elicitation(ElicitationCapability::default().form(true).url(true));
-                let client = Client::builder().capabilities(capabilities).connect(target).await?;
-                Ok(client.0)
+                Client::builder().capabilities(capabilities).connect(target).await
             }
         })
+    }
+}
+
+impl From<Client> for ClientHandle {
+    fn from(client: Client) -> Self {
+        client.0
     }
 }
 
 /// A client that is connected already.
 impl From<Client> for UpstreamConnector {
     fn from(client: Client) -> Self {
-        client.0.into()
+        ClientHandle::from(client).into()
     }
 }

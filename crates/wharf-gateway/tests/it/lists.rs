@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use wharf_client::{ClientHandle, ConnectError};
 use wharf_gateway::{Gateway, NamePrefix, UpstreamConnector, UpstreamServer};
 use wharf_model::{Method, PromptMessage, RequestBuilder};
 use wharf_server::{Prompt, Resource, Router, Tool, Uri};
@@ -160,7 +161,10 @@ async fn uris_have_prefixes_if_several_servers_have_resources() {
 
 #[test]
 fn servers_with_the_same_prefix_are_an_error() {
-    let connector = || UpstreamConnector::new(|| std::future::pending());
+    let connector = || {
+        let never = || std::future::pending::<Result<ClientHandle, ConnectError>>();
+        UpstreamConnector::new(never)
+    };
     let builder = Gateway::builder().upstream("a.b", connector());
     let problem = builder.clone().upstream("A_b", connector()).build().unwrap_err().to_string();
     assert!(problem.contains("a.b") && problem.contains("A_b"), "{problem}");

@@ -123,3 +123,15 @@ async fn updates_of_resources_have_public_uris() {
     two.router().registry().resource_updated("mem:a");
     assert!(subscription.heard(SECOND).await.is_empty());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_change_before_the_servers_subscription_began_is_not_missed() {
+    let server = TestServer::with_tools("one", &["a"]);
+    let gateway = Gateway::builder().upstream("one", &server).build().unwrap();
+    server.on_list(|server| {
+        server.router().registry().add(Tool::new("b", async || "b")).unwrap();
+    });
+    assert_eq!(tools(&gateway).await, ["a"]);
+    pass(SECOND).await;
+    assert_eq!(tools(&gateway).await, ["a", "b"]);
+}

@@ -44,12 +44,16 @@ struct TestState {
     health: Lock<Health>,
     connections: AtomicUsize,
     lists: AtomicUsize,
+    /// Runs once, after the answer to the next `tools/list`.
+    on_list: Lock<Option<OnList>>,
 }
+
+type OnList = Box<dyn FnOnce(&TestServer) + Send>;
 
 impl TestServer {
     pub(crate) fn new(router: Router) -> Self {
-        let (health, connections, lists) = Default::default();
-        TestServer(Arc::new(TestState { router, health, connections, lists }))
+        let (health, connections, lists, on_list) = Default::default();
+        TestServer(Arc::new(TestState { router, health, connections, lists, on_list }))
     }
 
     /// A server with tools of these names, which return `SERVER NAME`.
@@ -77,6 +81,10 @@ impl TestServer {
     /// Number of `tools/list` requests.
     pub(crate) fn lists(&self) -> usize {
         self.0.lists.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn on_list(&self, run: impl FnOnce(&TestServer) + Send + 'static) {
+        *self.0.on_list.lock() = Some(Box::new(run));
     }
 
     async fn connect(self) -> Result<ClientHandle, ConnectError> {
@@ -129,7 +137,18 @@ impl Service for TestTransport {
                 Box::pin(ready(unreachable_server().into()))
             }
             Health::Hangs => Box::pin(pending()),
-            _ => self.inner.call(request, outbox),
+            _ => {
+                let is_list = request.method == Method::ListTools;
+                let (call, server) = (self.inner.call(request, outbox), self.server.clone());
+                Box::pin(async move {
+                    let outcome = call.await;
+                    let run = is_list.then(|| server.0.on_list.lock().take()).flatten();
+                    if let Some(run) = run {
+                        run(&server);
+                    }
+                    outcome
+                })
+            }
         }
     }
 }
