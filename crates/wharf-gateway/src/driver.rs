@@ -78,7 +78,9 @@ impl Driver {
     }
 
     async fn read_lists(&self, link: &UpstreamLink) -> Result<(), Unreachable> {
-        let Ok(snapshot) = read_all(link, &self.timer, self.server.deadlines()).await else {
+        let Ok(snapshot) =
+            read_all(link, &self.timer, self.server.deadlines(Deadlines::NONE)).await
+        else {
             self.unreachable();
             return Err(Unreachable);
         };
@@ -106,10 +108,8 @@ impl Driver {
         loop {
             tokio::select! {
                 event = next_event(&mut listening) => match event {
-                    Event::Notify(notification) => {
-                        if self.is_list_change(notification) {
-                            read_at.get_or_insert_with(|| Instant::now() + DEBOUNCE);
-                        }
+                    Event::Notify(notification) if self.is_list_change(&notification) => {
+                        read_at.get_or_insert_with(|| Instant::now() + DEBOUNCE);
                     }
                     Event::Done(Outcome::Failed(error)) if is_outage(&error) => {
                         // The transport may reconnect by itself.
@@ -157,7 +157,7 @@ impl Driver {
     }
 
     /// Passes on a resource update; returns whether a list may have changed.
-    fn is_list_change(&self, notification: Notification) -> bool {
+    fn is_list_change(&self, notification: &Notification) -> bool {
         match notification {
             // The lists were read before the subscription began, and may have changed in between.
             Notification::Acknowledged(_)
@@ -166,7 +166,7 @@ impl Driver {
             | Notification::ResourcesChanged => true,
             Notification::ResourceUpdated { uri } => {
                 if let Some(gateway) = self.gateway.upgrade() {
-                    let uri = gateway.rewrite(&self.server).public(&uri).into();
+                    let uri = gateway.rewrite(&self.server).public(uri).into();
                     gateway.publish(Change::Resource(uri));
                 }
                 false

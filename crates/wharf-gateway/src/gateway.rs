@@ -324,7 +324,7 @@ impl GatewayState {
         };
         // Tasks of a server are followed, because their ids are not unique among servers.
         request.tasking = TaskRequest::Unknown;
-        outbox.set_deadlines(server.deadlines());
+        outbox.set_deadlines(server.deadlines(outbox.deadlines()));
         match link.proxy.call(request, outbox).await {
             Outcome::Failed(error) if is_outage(&error) => {
                 unavailable(method, &server.name, server.call_failed())

@@ -29,9 +29,11 @@
 //! [5 s](UpstreamServer::list_timeout). A server that appears later, or changes its lists, causes `list_changed` notifications.
 //! One that becomes unavailable is tried again after 0.5 s to 60 s. Its tools stay listed for the
 //! [grace period](UpstreamServer::grace); calls to them end with an error that names the server. After five failures within 30 s
-//! calls fail at once until the server is reached again. If no server is available, lists are errors.
+//! calls fail at once until the server is reached again. If no server is available, lists are errors. Each list has at most
+//! 2000 items of one server.
 //!
-//! All clients share one connection to each server, with the credentials of its client. Requests of a server during a call
+//! All clients share one connection to each server, with the credentials of its client, and all see the lists that the
+//! server shows to it. Requests of a server during a call
 //! (elicitation, sampling, roots) go to the client of that call. Tasks of servers are followed; the gateway offers
 //! no tasks, extensions or custom methods itself.
 #![forbid(unsafe_code)]

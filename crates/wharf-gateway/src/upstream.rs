@@ -101,8 +101,12 @@ impl ManagedServer {
         state.snapshot.clone().filter(|_| !is_gone)
     }
 
-    pub(crate) fn deadlines(&self) -> Deadlines {
-        Deadlines::default().idle(self.options.idle).total(self.options.total)
+    /// Returns the deadlines of a request to the server, within those of the call that it serves.
+    pub(crate) fn deadlines(&self, within: Deadlines) -> Deadlines {
+        let shorter = |own: Duration, other: Option<Duration>| other.map_or(own, |it| own.min(it));
+        Deadlines::default()
+            .idle(shorter(self.options.idle, within.idle))
+            .total(shorter(self.options.total, within.total))
     }
 
     /// Waits for the end of the first attempt to connect, at most for `limit`.

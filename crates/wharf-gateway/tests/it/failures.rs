@@ -108,7 +108,8 @@ async fn tools_are_withdrawn_after_the_grace_period() {
 #[tokio::test(start_paused = true)]
 async fn a_list_without_any_server_is_an_error() {
     let (good, bad, gateway) = gateway();
-    (good.set(Health::Down), bad.set(Health::Down));
+    good.set(Health::Down);
+    bad.set(Health::Down);
     let problem = error(&gateway, RequestBuilder::new(Method::ListTools)).await;
     assert_eq!(problem.kind, ErrorKind::InternalError);
     assert_eq!(problem.data.as_deref().unwrap()["reason"], "upstream_unavailable");
