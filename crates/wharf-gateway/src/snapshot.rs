@@ -153,3 +153,16 @@ pub(crate) fn stricter(one: CacheHint, other: CacheHint) -> CacheHint {
         _ => CacheHint::private(ttl_ms),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shorter_lifetime_and_the_narrower_scope_apply() {
+        let (long, short) = (CacheHint::public(900), CacheHint::public(20));
+        assert_eq!(stricter(long, short), short);
+        assert_eq!(stricter(CacheHint::private(900), short), CacheHint::private(20));
+        assert_eq!(stricter(short, CacheHint::private(900)), CacheHint::private(20));
+    }
+}

@@ -159,6 +159,28 @@ async fn uris_have_prefixes_if_several_servers_have_resources() {
     assert_eq!(templates, ["my-other+mem:x/{y}"]);
 }
 
+#[tokio::test(start_paused = true)]
+async fn lists_are_answered_from_memory_and_read_again_when_they_are_old() {
+    let (one, _) = two();
+    let gateway = Gateway::builder().upstream("one", &one).build().unwrap();
+    tools(&gateway).await;
+    crate::support::pass(Duration::from_secs(1)).await;
+    let read = one.lists();
+    for _ in 0..10 {
+        tools(&gateway).await;
+    }
+    assert_eq!(one.lists(), read);
+    crate::support::pass(Duration::from_secs(400)).await;
+    assert_eq!(one.lists(), read);
+    // An old list does not wait for the server, and is read once.
+    one.set(Health::Hangs);
+    assert_eq!(tools(&gateway).await, ["b", "a"]);
+    one.set(Health::Up);
+    tools(&gateway).await;
+    crate::support::pass(Duration::from_secs(1)).await;
+    assert_eq!(one.lists(), read + 1);
+}
+
 #[test]
 fn servers_with_the_same_prefix_are_an_error() {
     let connector = || {

@@ -135,3 +135,24 @@ async fn a_change_before_the_servers_subscription_began_is_not_missed() {
     pass(SECOND).await;
     assert_eq!(tools(&gateway).await, ["a", "b"]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_server_has_one_subscription_for_all_clients() {
+    let files = Router::builder().add(Resource::new("mem:a", async || "a")).build().unwrap();
+    let server = TestServer::new(files);
+    let gateway = Gateway::builder().upstream("one", &server).build().unwrap();
+    crate::support::list(&gateway, Method::ListResources, "resources", "uri").await;
+    let filter = || LiveSubscriptionFilter::new(SubscriptionFilter::default().uris(["mem:a"]));
+    let mut first = Subscription::start(&gateway, &filter());
+    let mut second = Subscription::start(&gateway, &filter());
+    first.heard(SECOND).await;
+    second.heard(SECOND).await;
+    assert_eq!(server.subscribed(), ["mem:a"]);
+    drop(first);
+    server.router().registry().resource_updated("mem:a");
+    assert_eq!(second.heard(SECOND).await, ["mem:a"]);
+    assert_eq!(server.subscribed(), ["mem:a"]);
+    drop(second);
+    pass(SECOND).await;
+    assert!(server.subscribed().is_empty());
+}

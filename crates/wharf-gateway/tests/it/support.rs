@@ -44,6 +44,8 @@ struct TestState {
     health: Lock<Health>,
     connections: AtomicUsize,
     lists: AtomicUsize,
+    /// Resources of the newest subscription.
+    subscribed: Lock<Vec<String>>,
     /// Runs once, after the answer to the next `tools/list`.
     on_list: Lock<Option<OnList>>,
 }
@@ -52,8 +54,9 @@ type OnList = Box<dyn FnOnce(&TestServer) + Send>;
 
 impl TestServer {
     pub(crate) fn new(router: Router) -> Self {
-        let (health, connections, lists, on_list) = Default::default();
-        TestServer(Arc::new(TestState { router, health, connections, lists, on_list }))
+        let (health, connections, lists, subscribed, on_list) = Default::default();
+        let state = TestState { router, health, connections, lists, subscribed, on_list };
+        TestServer(Arc::new(state))
     }
 
     /// A server with tools of these names, which return `SERVER NAME`.
@@ -81,6 +84,11 @@ impl TestServer {
     /// Number of `tools/list` requests.
     pub(crate) fn lists(&self) -> usize {
         self.0.lists.load(Ordering::Relaxed)
+    }
+
+    /// Returns the resources of the newest subscription.
+    pub(crate) fn subscribed(&self) -> Vec<String> {
+        self.0.subscribed.lock().clone()
     }
 
     pub(crate) fn on_list(&self, run: impl FnOnce(&TestServer) + Send + 'static) {
@@ -128,6 +136,9 @@ struct TestTransport {
 impl Service for TestTransport {
     fn call(&self, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
         let state = &self.server.0;
+        if let Some(filter) = &request.filter {
+            *state.subscribed.lock() = filter.read(|it| it.uris.iter().cloned().collect());
+        }
         if request.method == Method::ListTools {
             state.lists.fetch_add(1, Ordering::Relaxed);
         }
