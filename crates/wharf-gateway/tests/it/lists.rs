@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use wharf_client::{ClientHandle, ConnectError};
 use wharf_gateway::{Gateway, NamePrefix, UpstreamConnector, UpstreamServer};
-use wharf_model::{Method, PromptMessage, RequestBuilder};
+use wharf_model::{CacheHint, Method, Outcome, PromptMessage, Reply, RequestBuilder};
 use wharf_server::{Prompt, Resource, Router, Tool, Uri};
 
-use crate::support::{Health, TestServer, call, discover, error, list, result, text, tools};
+use crate::support::{Health, TestServer, call, discover, error, list, result, send, text, tools};
 
 fn two() -> (TestServer, TestServer) {
     (TestServer::with_tools("one", &["b", "a"]), TestServer::with_tools("two", &["a"]))
@@ -179,6 +179,30 @@ async fn lists_are_answered_from_memory_and_read_again_when_they_are_old() {
     tools(&gateway).await;
     crate::support::pass(Duration::from_secs(1)).await;
     assert_eq!(one.lists(), read + 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn merged_lists_have_the_strictest_cache_hint() {
+    let server = |name: &'static str, hint: CacheHint| {
+        let builder = Router::builder().add(Tool::new(name, async || "x")).cache(hint);
+        TestServer::new(builder.build().unwrap())
+    };
+    let hint = async |gateway: &Gateway| match send(gateway, RequestBuilder::new(Method::ListTools))
+        .await
+    {
+        Outcome::Complete(Reply::Tools(page)) => page.cache,
+        other => panic!("{other:?}"),
+    };
+    let (one, two) = (server("a", CacheHint::public(900)), server("b", CacheHint::public(700)));
+    let (private, down) =
+        (server("c", CacheHint::private(800)), server("d", CacheHint::public(900)));
+    down.set(Health::Down);
+    let both = Gateway::builder().upstream("one", &one).upstream("two", &two);
+    assert_eq!(hint(&both.clone().build().unwrap()).await, CacheHint::public(700));
+    let three = both.clone().upstream("private", &private).build().unwrap();
+    assert_eq!(hint(&three).await, CacheHint::private(700));
+    let incomplete = both.upstream("down", &down).build().unwrap();
+    assert_eq!(hint(&incomplete).await, CacheHint::public(0));
 }
 
 #[test]
