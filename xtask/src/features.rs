@@ -39,6 +39,7 @@ static SETS: &[(&str, &str)] = &[
     ("wharf-mcp", "server,skills"),
     ("wharf-mcp", "client,skills"),
     ("wharf-mcp", "contract"),
+    ("wharf-mcp", "gateway"),
     ("wharf-mcp", "sqlite"),
     ("wharf-mcp", "redis"),
     ("wharf-mcp", "redis-tls,sqlite"),

@@ -48,6 +48,7 @@
 //! | `otel` | spans with the OpenTelemetry SDK of the application: `observe::OpenTelemetrySpans` |
 //! | `logs` (default) | [`Logs`](observe::Logs): log lines on stderr, for every server that ends in [`Server::run`] |
 //! | `skills` | [skills](crate::skills): directories of instructions for models |
+//! | `gateway` | [gateway](crate::gateway): many upstream servers behind one server |
 //! | `server-card` | [`server_card`]: the description by which clients find a server, `Server::card` |
 //! | `apps` (default) | [`apps`]: HTML pages that hosts show for tools |
 //! | `axum`, `tower` | mounting in an axum application; tower layers as middleware |
@@ -65,6 +66,8 @@ pub mod apps;
 pub mod auth;
 #[cfg(feature = "client")]
 pub mod client;
+#[cfg(feature = "gateway")]
+pub mod gateway;
 #[cfg(all(feature = "http", feature = "server"))]
 pub mod http;
 #[cfg(feature = "server")]

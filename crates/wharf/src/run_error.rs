@@ -120,6 +120,8 @@ from! {
     wharf_client::CallError,
     #[cfg(feature = "client")]
     wharf_client::ConnectError,
+    #[cfg(feature = "gateway")]
+    wharf_gateway::GatewayError,
     #[cfg(all(feature = "client", feature = "skills"))]
     wharf_extensions::skills::SkillError,
     #[cfg(all(feature = "client", feature = "skills"))]

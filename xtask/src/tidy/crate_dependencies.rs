@@ -3,7 +3,7 @@
 use super::repository::{Repository, TextFile};
 
 /// Crates, each with those of the workspace that it may depend on outside of tests.
-const DEPENDENCIES: [(&str, &[&str]); 14] = [
+const DEPENDENCIES: [(&str, &[&str]); 15] = [
     ("wharf-model", &[]),
     ("wharf-macros", &[]),
     ("wharf-schema", &["wharf-model"]),
@@ -15,6 +15,7 @@ const DEPENDENCIES: [(&str, &[&str]); 14] = [
     ("wharf-client", &["wharf-model", "wharf-schema"]),
     ("wharf-server", &["wharf-model", "wharf-schema", "wharf-store"]),
     ("wharf-extensions", &["wharf-client", "wharf-model", "wharf-server"]),
+    ("wharf-gateway", &["wharf-client", "wharf-model"]),
     ("wharf-transport", &["wharf-client", "wharf-connect", "wharf-model", "wharf-wire"]),
     (
         "wharf",
@@ -23,6 +24,7 @@ const DEPENDENCIES: [(&str, &[&str]); 14] = [
             "wharf-client",
             "wharf-connect",
             "wharf-extensions",
+            "wharf-gateway",
             "wharf-macros",
             "wharf-model",
             "wharf-server",

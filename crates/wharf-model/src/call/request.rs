@@ -1,5 +1,6 @@
 //! Request of a call: the bytes of the message, and the positions of its parts.
 
+mod edit;
 mod trace;
 
 use std::{

@@ -44,7 +44,7 @@ use super::{ClientBuilder, Target};
 // A type of its own, because `connect` and `builder` need the transports, on which `wharf-client`
 // does not depend.
 #[derive(Clone)]
-pub struct Client(pub(super) ClientHandle);
+pub struct Client(pub(crate) ClientHandle);
 
 impl Client {
     /// Connects to a server, negotiates the protocol version, and reads its capabilities.

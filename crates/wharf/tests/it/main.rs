@@ -29,6 +29,8 @@ mod custom_methods;
 mod custom_notifications;
 #[cfg(all(feature = "http", feature = "redis", feature = "sqlite"))]
 mod encrypted_store;
+#[cfg(feature = "gateway")]
+mod gateway;
 mod golden;
 mod golden_server;
 mod handler_errors;
