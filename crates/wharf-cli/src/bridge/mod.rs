@@ -121,12 +121,12 @@ impl Bridge {
             })?;
             return Ok(ChildCommand::new(program).args(args).into());
         }
-        let (target, rest) = target_argument::split(words, &self.shared.command)?;
-        match rest.first() {
-            None => Ok(target),
-            Some(word) => Err(CliError::usage(format!("`{word}` is one word too many")).hint(
+        let allowed = usize::from(self.shared.command.is_empty());
+        if let Some(word) = words.get(allowed) {
+            return Err(CliError::usage(format!("`{word}` is one word too many")).hint(
                 "Write a command after `--`: wharf bridge --http -- npx -y some-server".to_owned(),
-            )),
+            ));
         }
+        Ok(target_argument::split(words, &self.shared.command)?.0)
     }
 }

@@ -212,12 +212,12 @@ fn a_killed_server_is_replaced_and_a_killed_bridge_leaves_no_server() {
     bridge.initialize();
     let first = started_processes(&sandbox);
     kill_process(first[0], Signal::KILL).unwrap();
-    wait_until_ended(&first, "the killed server and its helper");
     let deadline = Instant::now() + PATIENCE;
     // A call that was in flight when the connection broke, or comes within the delay before a restart, fails.
     while bridge.request("tools/list", json!({}))["result"]["tools"].is_null() {
         assert!(Instant::now() < deadline, "the server was not replaced");
     }
+    wait_until_ended(&first, "the killed server and its helper");
     let all = started_processes(&sandbox);
     assert_eq!(all.len(), 4, "one more server was started");
     bridge.child.kill().unwrap();
