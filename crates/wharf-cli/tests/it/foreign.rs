@@ -63,16 +63,9 @@ clients! {
     inspector_legacy_http: "inspector.mjs" "--legacy" over Http;
     inspector_legacy_sse: "inspector.mjs" "--legacy" over Sse;
     inspector_modern_http: "inspector.mjs" "--modern" over Http;
-    typescript1_legacy_bridge_to_modern: "sdk1.mjs" "--legacy" over BridgeToModern;
-    typescript1_legacy_bridge_to_legacy: "sdk1.mjs" "--legacy" over BridgeToLegacy;
     typescript1_legacy_http_bridge_to_modern: "sdk1.mjs" "--legacy" over HttpBridgeToModern;
-    typescript1_legacy_http_bridge_to_legacy: "sdk1.mjs" "--legacy" over HttpBridgeToLegacy;
     typescript2_modern_bridge_to_modern: "sdk2.mjs" "--modern" over BridgeToModern;
-    typescript2_modern_bridge_to_legacy: "sdk2.mjs" "--modern" over BridgeToLegacy;
     typescript2_modern_http_bridge_to_modern: "sdk2.mjs" "--modern" over HttpBridgeToModern;
-    typescript2_modern_http_bridge_to_legacy: "sdk2.mjs" "--modern" over HttpBridgeToLegacy;
-    python_legacy_bridge_to_modern: "sdk.py" "--legacy" over BridgeToModern;
-    python_modern_bridge_to_legacy: "sdk.py" "--modern" over BridgeToLegacy;
 }
 
 /// Options of the server that a script needs.
@@ -91,10 +84,8 @@ enum ServerTransport {
     /// HTTP+SSE of 2024-11-05.
     Sse,
     /// The client starts `wharf bridge`, which negotiates this era with the server.
-    BridgeToLegacy,
     BridgeToModern,
     /// `wharf bridge` over HTTP.
-    HttpBridgeToLegacy,
     HttpBridgeToModern,
 }
 
@@ -141,13 +132,12 @@ fn drive(test: &str, script: &str, era: &str, over: ServerTransport) -> Result<(
 
 impl ServerTransport {
     fn is_stdio(self) -> bool {
-        matches!(self, Self::Stdio | Self::BridgeToLegacy | Self::BridgeToModern)
+        matches!(self, Self::Stdio | Self::BridgeToModern)
     }
 
     /// Era that a bridge negotiates.
     fn bridge_to(self) -> Option<&'static str> {
         match self {
-            Self::BridgeToLegacy | Self::HttpBridgeToLegacy => Some("legacy"),
             Self::BridgeToModern | Self::HttpBridgeToModern => Some("modern"),
             _ => None,
         }
