@@ -8,12 +8,13 @@ use clap_complete::Shell;
 use crate::common_options::{CommonOptions, seconds, seconds_or_none};
 use crate::{
     auth::Auth,
+    bridge::Bridge,
     bundle::Pack,
     registry::{Gen, Publish},
     serve::Serve,
 };
 
-const TARGET: &str = "\
+pub(crate) const TARGET: &str = "\
 TARGET is a URL (http, https, ws, wss, tcp, unix), the name of a configured server, or a program file.
 Alternatively, `-- COMMAND...` at the end starts the server: wharf list -- npx -y some-server";
 
@@ -84,6 +85,8 @@ pub(crate) enum CliCommand {
     Auth(Auth),
     /// Start the demo server, which has every feature of the protocol
     Serve(Serve),
+    /// Offer a server over another transport and in every revision, as mcp-remote, supergateway and mcp-proxy do
+    Bridge(Box<Bridge>),
     /// Show the servers in the configuration files of MCP clients
     Config(Config),
     /// Pack a program as an MCP bundle (.mcpb), or check one

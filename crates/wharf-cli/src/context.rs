@@ -42,8 +42,8 @@ const ENV_HINT: &str = "It got only a few of your environment variables (PATH, H
 const PATH_HINT: &str = "Check the path of the URL: many servers are at /mcp.";
 
 /// Server with its headers and its authorization.
-struct ResolvedServer {
-    target: Target,
+pub(crate) struct ResolvedServer {
+    pub(crate) target: Target,
     headers: Vec<(String, String)>,
     auth: Option<Auth>,
 }
@@ -138,7 +138,7 @@ impl Context {
     }
 
     /// Resolves the server and its authorization.
-    async fn resolve_server(&self, target: Target) -> Result<ResolvedServer, CliError> {
+    pub(crate) async fn resolve_server(&self, target: Target) -> Result<ResolvedServer, CliError> {
         let word = target.to_string();
         let target = match target {
             Target::Entry(entry) => trust::agreed(*entry, self).await?.into(),
@@ -157,7 +157,7 @@ impl Context {
     }
 
     /// Client builder for the server.
-    fn client_builder(
+    pub(crate) fn client_builder(
         &self,
         found: &ResolvedServer,
         handler: ClientHandlerBuilder,
@@ -236,7 +236,7 @@ impl Context {
     }
 
     /// Error of a connection attempt, with a hint for a missing variable or a wrong path.
-    fn connect_error(target: &Target, error: ConnectError) -> CliError {
+    pub(crate) fn connect_error(target: &Target, error: ConnectError) -> CliError {
         let hint = match target {
             Target::Command(_) if error.message().contains("it ended with") => Some(ENV_HINT),
             Target::Url(_) if error.message().contains("404 Not Found") => Some(PATH_HINT),

@@ -172,6 +172,12 @@ impl CliError {
         CliError { hint: self.hint.filter(|_| !is_timeout), ..self }
     }
 
+    /// Message and hint in one text.
+    pub(crate) fn advice(&self) -> String {
+        let hint = self.hint.as_deref().unwrap_or_default();
+        format!("{} {hint}", self.message).trim_end().to_owned()
+    }
+
     /// Writes the failure to stderr: as text at a terminal, else as one line of JSON.
     pub(crate) fn print(&self, json: bool, screen: &StderrOutput) {
         if self.exit == ExitStatus::StdoutClosed {

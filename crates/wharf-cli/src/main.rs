@@ -3,6 +3,7 @@
 
 mod arguments;
 mod auth;
+mod bridge;
 mod bundle;
 mod cargo_manifest;
 mod cli;

@@ -32,7 +32,11 @@ pub(crate) fn main() -> ExitCode {
         Err(error) => return report_parse_error(error),
     };
     match cli.verb {
-        CliCommand::Serve(serve) => run_server(serve),
+        CliCommand::Serve(serve) => run_server(serve.run(), false),
+        CliCommand::Bridge(bridge) => {
+            let json = bridge.shared.json;
+            run_server(bridge.run(), json)
+        }
         CliCommand::Top(top) => run_top(&top),
         CliCommand::Config(config) => {
             let (json, screen) = (config.json, StderrOutput::new());
@@ -100,10 +104,10 @@ fn exit_code(result: Result<(), CliError>, json: bool, screen: &StderrOutput) ->
     }
 }
 
-fn run_server(serve: crate::serve::Serve) -> ExitCode {
+fn run_server(serving: impl Future<Output = Result<(), CliError>>, json: bool) -> ExitCode {
     let built = runtime::Builder::new_multi_thread().enable_all().build();
-    let served = built.map_err(CliError::from).and_then(|runtime| runtime.block_on(serve.run()));
-    exit_code(served, false, &StderrOutput::new())
+    let served = built.map_err(CliError::from).and_then(|runtime| runtime.block_on(serving));
+    exit_code(served, json, &StderrOutput::new())
 }
 
 fn run_top(top: &Top) -> ExitCode {
@@ -204,6 +208,7 @@ async fn run(verb: &CliCommand, context: &Context) -> Result<(), CliError> {
         CliCommand::Pack(verb) => verb.run(context).await,
         CliCommand::Bench(_)
         | CliCommand::Serve(_)
+        | CliCommand::Bridge(_)
         | CliCommand::Top(_)
         | CliCommand::Config(_)
         | CliCommand::Publish(_)
@@ -235,6 +240,7 @@ fn shared(verb: &mut CliCommand) -> Option<CommonOptions> {
         }
         CliCommand::Pack(verb) => return Some(verb.common()),
         CliCommand::Serve(_)
+        | CliCommand::Bridge(_)
         | CliCommand::Top(_)
         | CliCommand::Config(_)
         | CliCommand::Publish(_)

@@ -30,7 +30,7 @@ pub(crate) struct Serve {
 
 /// Words of the command line that every server understands: the library has the one definition of these options.
 #[derive(Debug, Default)]
-struct TransportWords(Vec<OsString>);
+pub(crate) struct TransportWords(pub(crate) Vec<OsString>);
 
 impl Args for TransportWords {
     fn augment_args(command: Command) -> Command {

@@ -19,7 +19,9 @@ pub use crate::server::codec::{CallId, Codec};
 pub use crate::server::connection::Connection;
 pub use crate::server::headers::{HeaderField, McpHeaders, encode_header};
 pub use crate::server::limits::MessageLimits;
-pub use crate::server::server_protocol::{ErrorProfile, Received, ServerProtocol, SupportedEras};
+pub use crate::server::server_protocol::{
+    ErrorProfile, LaterIdentity, Received, ServerProtocol, SupportedEras,
+};
 pub use crate::versions::revision::{AllowedRevisions, Era, Revision};
 pub use client::{
     ClientCodec, ClientIdentity, Negotiation, NegotiationEvent, NegotiationStep,

@@ -63,6 +63,9 @@ clients! {
     inspector_legacy_http: "inspector.mjs" "--legacy" over Http;
     inspector_legacy_sse: "inspector.mjs" "--legacy" over Sse;
     inspector_modern_http: "inspector.mjs" "--modern" over Http;
+    typescript1_legacy_http_bridge_to_modern: "sdk1.mjs" "--legacy" over HttpBridgeToModern;
+    typescript2_modern_bridge_to_modern: "sdk2.mjs" "--modern" over BridgeToModern;
+    typescript2_modern_http_bridge_to_modern: "sdk2.mjs" "--modern" over HttpBridgeToModern;
 }
 
 /// Options of the server that a script needs.
@@ -80,6 +83,10 @@ enum ServerTransport {
     WebSocket,
     /// HTTP+SSE of 2024-11-05.
     Sse,
+    /// The client starts `wharf bridge`, which negotiates this era with the server.
+    BridgeToModern,
+    /// `wharf bridge` over HTTP.
+    HttpBridgeToModern,
 }
 
 fn drive(test: &str, script: &str, era: &str, over: ServerTransport) -> Result<(), String> {
@@ -90,17 +97,13 @@ fn drive(test: &str, script: &str, era: &str, over: ServerTransport) -> Result<(
     let file = File::create(&log).map_err(|e| format!("cannot create {}: {e}", log.display()))?;
     let share = || file.try_clone().map_err(|e| format!("cannot share {}: {e}", log.display()));
     let options = server_options(script);
-    let server = match over {
-        ServerTransport::Stdio => None,
-        over => Some(Server::start(over, options, share()?)?),
+    let server = match over.is_stdio() {
+        true => None,
+        false => Some(Server::start(over, options, share()?)?),
     };
     let target = match &server {
         Some(server) => vec![over.address(&server.url)],
-        None => [env!("CARGO_BIN_EXE_wharf"), "serve"]
-            .iter()
-            .chain(options)
-            .map(|it| (*it).to_owned())
-            .collect(),
+        None => over.command(&[]).iter().chain(options).map(|it| (*it).to_owned()).collect(),
     };
     let mut driver = Command::new(runtime)
         .args([script, era])
@@ -128,12 +131,36 @@ fn drive(test: &str, script: &str, era: &str, over: ServerTransport) -> Result<(
 }
 
 impl ServerTransport {
+    fn is_stdio(self) -> bool {
+        matches!(self, Self::Stdio | Self::BridgeToModern)
+    }
+
+    /// Era that a bridge negotiates.
+    fn bridge_to(self) -> Option<&'static str> {
+        match self {
+            Self::BridgeToModern | Self::HttpBridgeToModern => Some("modern"),
+            _ => None,
+        }
+    }
+
+    /// Command of the server, with the options of its transport. Options of the demo server may follow.
+    fn command(self, transport: &[&'static str]) -> Vec<&'static str> {
+        const WHARF: &str = env!("CARGO_BIN_EXE_wharf");
+        match self.bridge_to() {
+            None => [&[WHARF, "serve"], transport].concat(),
+            Some(era) => {
+                let bridge = [WHARF, "bridge", "--era", era];
+                [&bridge, transport, &["--", WHARF, "serve"]].concat()
+            }
+        }
+    }
+
     /// URL of the transport, if Streamable HTTP is at `mcp`.
     fn address(self, mcp: &str) -> String {
         match self {
-            Self::Stdio | Self::Http => mcp.to_owned(),
             Self::WebSocket => mcp.replacen("http:", "ws:", 1),
             Self::Sse => mcp.replace("/mcp", "/sse"),
+            _ => mcp.to_owned(),
         }
     }
 }
@@ -146,11 +173,14 @@ struct Server {
 
 impl Server {
     fn start(over: ServerTransport, options: &[&str], log: File) -> Result<Self, String> {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_wharf"));
-        command.args(["serve", "--http", "127.0.0.1:0", "--log-format", "text"]).args(options);
-        if matches!(over, ServerTransport::Sse) {
-            command.arg("--sse");
-        }
+        let transport: &[_] = match over {
+            ServerTransport::Sse => &["--http", "127.0.0.1:0", "--sse"],
+            _ => &["--http", "127.0.0.1:0"],
+        };
+        let words = over.command(transport);
+        let mut command = Command::new(words[0]);
+        // The address is read from a line of text.
+        command.args(&words[1..]).args(["--log-format", "text"]).args(options);
         let process = command.stderr(Stdio::piped()).spawn();
         let mut server = Self {
             process: process.map_err(|e| format!("cannot run wharf: {e}"))?,
@@ -199,4 +229,32 @@ fn wait(child: &mut Child) -> std::io::Result<Option<ExitStatus>> {
     child.kill()?;
     child.wait()?;
     Ok(None)
+}
+
+/// npm's `server-everything`, a legacy server, through a bridge to clients of both eras.
+#[test]
+fn server_everything_through_a_bridge() -> Result<(), String> {
+    let installed = Installed::find()?;
+    let script = "node_modules/@modelcontextprotocol/server-everything/dist/index.js";
+    let node = installed.runtime(script).to_string_lossy().into_owned();
+    let script = installed.home.join(script).to_string_lossy().into_owned();
+    let wharf = env!("CARGO_BIN_EXE_wharf");
+    for era in ["modern", "legacy"] {
+        for (words, text) in [
+            (&["call", "get-sum", "a=2", "b=3"][..], "5"),
+            (&["list", "resources"], "uri"),
+            (&["inspect"], "mcp-servers/everything"),
+        ] {
+            let run = Command::new(wharf)
+                .args(words)
+                .args([
+                    "--json", "--era", era, "--", wharf, "bridge", "--", &node, &script, "stdio",
+                ])
+                .output();
+            let run = run.map_err(|e| format!("cannot run {wharf}: {e}"))?;
+            let said = String::from_utf8_lossy(&run.stdout);
+            assert!(run.status.success() && said.contains(text), "{era} {words:?}: {run:?}");
+        }
+    }
+    Ok(())
 }

@@ -40,7 +40,7 @@ pub use self::{
 pub use crate::client::{
     revision_cache::RevisionCache,
     stream::{
-        child::{ChildCommand, Environment, Stderr},
+        child::{ChildCommand, Environment, Stderr, kill_children},
         stream_connector::StreamConnector,
     },
 };

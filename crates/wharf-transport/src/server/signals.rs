@@ -3,7 +3,7 @@
 use crate::Shutdown;
 
 /// Stops `shutdown` at SIGINT, SIGTERM or the platform's equivalent, and completes then or when
-/// `shutdown` is stopped otherwise. The next signal ends the process at once.
+/// `shutdown` is stopped otherwise. The next signal ends the process at once, and kills the children of its clients.
 ///
 /// From this call on, signals do not end the process by themselves. Must be called and awaited
 /// within a tokio runtime.
@@ -26,6 +26,8 @@ pub fn watch(shutdown: Shutdown) -> impl Future<Output = ()> + Send {
         // Never aborted: a second signal must be able to end the process at any time.
         tokio::spawn(async move {
             let signal = signals.next().await;
+            #[cfg(feature = "client")]
+            crate::client::kill_children();
             std::process::exit(128 + signal);
         });
     }

@@ -52,7 +52,7 @@ impl Codec {
 
     pub(crate) fn complete(&self, reply: &Reply, out: &mut Vec<u8>) -> u16 {
         let frame = match self.revision.has(Feature::ServerInfo) {
-            true => 256 + self.wire.server_info.len(),
+            true => 256 + self.wire.server_info().len(),
             false => 128,
         };
         out.reserve(frame + self.id.range().len() + rough_size(reply));
@@ -85,7 +85,7 @@ impl Codec {
         let mut meta = result.object("_meta");
         match self.method {
             Method::Discover => self.write_server(meta.key(SERVER_INFO)),
-            _ => meta.key(SERVER_INFO).extend_from_slice(&self.wire.server_info),
+            _ => meta.key(SERVER_INFO).extend_from_slice(self.wire.server_info()),
         }
         if self.is_listen() {
             meta.plain(SUBSCRIPTION_ID, self.id_json());
@@ -97,7 +97,7 @@ impl Codec {
     }
 
     fn write_server(&self, out: &mut Vec<u8>) {
-        let (server, revision) = (&self.wire.server, self.revision);
+        let (server, revision) = (self.wire.about(), self.revision);
         match revision.has(Feature::AnyJson)
             && VersionedType::Implementation.is_complete_in(revision)
         {

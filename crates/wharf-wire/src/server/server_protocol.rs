@@ -1,6 +1,9 @@
 //! Protocol settings of a server: identity, supported eras and error codes.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{
+    collections::HashSet,
+    sync::{Arc, OnceLock},
+};
 
 use bytes::Bytes;
 use wharf_model::{Budget, Error, ErrorKind, Implementation, LogLevel, Method, Request};
@@ -64,19 +67,53 @@ impl CustomNames {
     }
 }
 
+/// Identity of a server, with the part that every modern result carries.
+#[derive(Clone, Debug)]
+struct EncodedIdentity {
+    server: Implementation,
+    /// Name and version of the server as JSON, which every modern result carries. Other fields are sent with
+    /// discovery only.
+    server_info: Vec<u8>,
+}
+
+impl EncodedIdentity {
+    fn new(server: Implementation) -> Self {
+        let mut server_info = Vec::new();
+        writer::json(&mut server_info, &Implementation::new(&server.name, &server.version));
+        EncodedIdentity { server, server_info }
+    }
+}
+
+/// Identity of a server that is known only while it runs: that of a proxy, when its upstream server is connected.
+///
+/// ```
+/// # mod wharf { pub mod server { pub use wharf_wire::LaterIdentity; } pub mod model { pub use wharf_model::Implementation; } }
+/// use wharf::{model::Implementation, server::LaterIdentity};
+///
+/// let identity = LaterIdentity::default();
+/// identity.set(Implementation::new("harbour", "1.0.0"));
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct LaterIdentity(Arc<OnceLock<EncodedIdentity>>);
+
+impl LaterIdentity {
+    /// Sets the identity. Only the first one is used.
+    pub fn set(&self, server: Implementation) {
+        let _ = self.0.set(EncodedIdentity::new(server));
+    }
+}
+
 /// Protocol settings of one server, shared by all its connections.
 #[derive(Clone, Debug)]
 pub struct ServerProtocol {
-    pub(crate) server: Implementation,
+    identity: EncodedIdentity,
+    later: LaterIdentity,
     pub(crate) eras: SupportedEras,
     pub(crate) profile: ErrorProfile,
     pub(crate) limits: MessageLimits,
     pub(crate) log_level: LogLevel,
     /// Set if the transport can send more than the one reply to a request.
     pub(crate) streams: bool,
-    /// Name and version of the server as JSON, which every modern result carries. Other fields are sent with
-    /// discovery only.
-    pub(crate) server_info: Vec<u8>,
     pub(crate) client_infos: Arc<ClientInfoCache>,
     /// Memory budget for the resource subscriptions of legacy sessions.
     pub(crate) subscriptions: Arc<Budget>,
@@ -88,11 +125,9 @@ impl ServerProtocol {
     /// Creates the settings of a server that supports every revision.
     #[must_use]
     pub fn new(server: Implementation) -> Self {
-        let mut server_info = Vec::new();
-        writer::json(&mut server_info, &Implementation::new(&server.name, &server.version));
         ServerProtocol {
-            server,
-            server_info,
+            identity: EncodedIdentity::new(server),
+            later: LaterIdentity::default(),
             eras: SupportedEras::default(),
             profile: ErrorProfile::default(),
             limits: MessageLimits::default(),
@@ -108,7 +143,23 @@ impl ServerProtocol {
     /// Returns the server's name, version and description.
     #[must_use]
     pub fn about(&self) -> &Implementation {
-        &self.server
+        &self.identity().server
+    }
+
+    /// Name and version of the server as JSON.
+    pub(crate) fn server_info(&self) -> &[u8] {
+        &self.identity().server_info
+    }
+
+    fn identity(&self) -> &EncodedIdentity {
+        self.later.0.get().unwrap_or(&self.identity)
+    }
+
+    /// Replaces the identity as soon as `later` is set.
+    #[must_use]
+    pub fn later_identity(mut self, later: LaterIdentity) -> Self {
+        self.later = later;
+        self
     }
 
     /// Restricts the supported revisions to those of `eras`.

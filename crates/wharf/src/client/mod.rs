@@ -38,4 +38,5 @@ pub use wharf_client::{
 pub use wharf_connect::{ConnectionError, HostConnector, Origin};
 pub use wharf_transport::client::{
     ChildCommand, ClientLimits, Deadline, Environment, Stderr, StreamConnector, TraceEvent,
+    kill_children,
 };

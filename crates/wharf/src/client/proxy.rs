@@ -10,6 +10,9 @@ use crate::Server;
 /// supports them, so connect with the [capabilities](crate::client::ClientBuilder::capabilities) of those
 /// clients.
 ///
+/// At the end of a [run](Server::run) the client is closed, which ends a server that it started. A server that is
+/// [built](Server::build) keeps the client as long as it exists.
+///
 /// ```no_run
 /// # async fn example() -> wharf::Result<()> {
 /// use wharf::{Client, Server, client::ChildCommand};
@@ -22,6 +25,7 @@ use crate::Server;
 impl From<Client> for Server {
     fn from(client: Client) -> Self {
         let info = client.about().info.clone();
-        Server::about(info).upstream(client.relay())
+        let server = Server::about(info).upstream(client.relay());
+        server.at_end(async move { client.close().await })
     }
 }

@@ -15,11 +15,12 @@ use wharf_server::{
     ProtocolExtension, Registry, ResourceFn, Router, RouterBuilder, TaskOptions, ToolFn,
 };
 use wharf_transport::{ServerContext, ThreadTimer};
-use wharf_wire::{ErrorProfile, ServerProtocol, SupportedEras};
+use wharf_wire::{ErrorProfile, LaterIdentity, ServerProtocol, SupportedEras};
 
 use super::{
     command_line::{CommandLine, HelpText, Transport},
     limits::Limits,
+    run::RunHooks,
     run_log::RunLog,
 };
 use crate::{Endpoint, Era, Result};
@@ -44,6 +45,8 @@ use crate::{Endpoint, Era, Result};
 pub struct Server {
     router: RouterBuilder,
     pub(super) about: Implementation,
+    later: LaterIdentity,
+    pub(super) hooks: RunHooks,
     pub(super) eras: SupportedEras,
     profile: ErrorProfile,
     log_level: LogLevel,
@@ -73,6 +76,8 @@ impl Server {
         Server {
             router: Router::builder(),
             about,
+            later: LaterIdentity::default(),
+            hooks: RunHooks::default(),
             eras: SupportedEras::Both,
             profile: ErrorProfile::Spec,
             log_level: LogLevel::Info,
@@ -90,6 +95,22 @@ impl Server {
             #[cfg(feature = "metrics")]
             admin: None,
         }
+    }
+
+    /// Replaces the identity of the server as soon as `identity` is set: a proxy that connects later introduces itself
+    /// as its upstream server from then on.
+    ///
+    /// ```
+    /// use wharf::{Server, model::Implementation, server::LaterIdentity};
+    ///
+    /// let identity = LaterIdentity::default();
+    /// let server = Server::new("bridge", "1.0.0").later_identity(identity.clone());
+    /// identity.set(Implementation::new("harbour", "2.1.0"));
+    /// # let _ = server;
+    /// ```
+    pub fn later_identity(mut self, identity: LaterIdentity) -> Self {
+        self.later = identity;
+        self
     }
 
     /// Sets the display name of the server.
@@ -424,6 +445,7 @@ impl Server {
             None => http,
         };
         let wire = ServerProtocol::new(self.about)
+            .later_identity(self.later)
             .eras(self.eras)
             .profile(self.profile)
             .default_log_level(self.log_level)

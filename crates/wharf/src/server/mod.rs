@@ -37,4 +37,4 @@ pub use wharf_server::{
     ServerParts, StepError, ToolFn, WeakRegistry, read_private, safe_join,
 };
 pub use wharf_transport::{LineLimits, Shutdown, ThreadTimer, TokioTimer};
-pub use wharf_wire::{ErrorProfile, MessageLimits};
+pub use wharf_wire::{ErrorProfile, LaterIdentity, MessageLimits};

@@ -2,13 +2,57 @@
 
 use std::time::Duration;
 
+use tokio::task::JoinSet;
+use wharf_model::BoxFuture;
+
 use super::{builder::Server, command_line::Transport, run_log::RunLog};
 use crate::{Endpoint, Result};
 
 /// Time in which the process may end by itself after serving.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// Time for the work at the end of a run: longer than the end of a child process takes.
+const END_TIMEOUT: Duration = Duration::from_secs(8);
+
+/// Futures of a run that the application added.
+#[derive(Default)]
+pub(super) struct RunHooks {
+    /// Each shuts the server down when it completes.
+    pub(super) shutdown_when: Vec<BoxFuture<()>>,
+    /// Work after the last call.
+    pub(super) at_end: Vec<BoxFuture<()>>,
+}
+
 impl Server {
+    /// Shuts a [running](Server::run) server down gracefully, as a signal does, when the future completes. The future runs
+    /// with the server.
+    ///
+    /// ```no_run
+    /// # async fn example(licence_expired: tokio::sync::oneshot::Receiver<()>) -> wharf::Result<()> {
+    /// let server = wharf::Server::new("harbour", "1.0.0");
+    /// server.shutdown_when(async { drop(licence_expired.await) }).run().await
+    /// # }
+    /// ```
+    pub fn shutdown_when(mut self, condition: impl Future<Output = ()> + Send + 'static) -> Self {
+        self.hooks.shutdown_when.push(Box::pin(condition));
+        self
+    }
+
+    /// Awaits the future at the end of a [run](Server::run), after the last call, for eight seconds at most: to close
+    /// connections. A second signal does not wait for it.
+    ///
+    /// ```no_run
+    /// # async fn example() -> wharf::Result<()> {
+    /// let database = wharf::Client::connect("tcp://127.0.0.1:4000").await?;
+    /// let server = wharf::Server::new("harbour", "1.0.0");
+    /// server.at_end(async move { database.close().await }).run().await
+    /// # }
+    /// ```
+    pub fn at_end(mut self, work: impl Future<Output = ()> + Send + 'static) -> Self {
+        self.hooks.at_end.push(Box::pin(work));
+        self
+    }
+
     /// Adds the health checks: a load balancer can probe every process that has its own HTTP port.
     #[cfg(feature = "http")]
     fn with_health(mut self) -> Self {
@@ -23,10 +67,20 @@ impl Server {
 
     pub(super) async fn run_logged(self, transport: Transport, log: &RunLog) -> Result<()> {
         let about = self.about.clone();
-        let this = self.with_health();
+        let mut this = self.with_health();
+        let hooks = std::mem::take(&mut this.hooks);
         #[cfg(feature = "otlp")]
         let (this, otlp) = super::otlp::export(this);
         let endpoint = this.build()?;
+        // They are aborted with the run.
+        let mut conditions = JoinSet::new();
+        for condition in hooks.shutdown_when {
+            let stopping = endpoint.clone();
+            conditions.spawn(async move {
+                condition.await;
+                stopping.shutdown();
+            });
+        }
         #[cfg(feature = "otlp")]
         if let Some(otlp) = &otlp {
             otlp.start(&about.name, &about.version);
@@ -37,6 +91,8 @@ impl Server {
         }
         // A store that does not respond does not delay the exit.
         let _ = tokio::time::timeout(EXIT_TIMEOUT, endpoint.release_tasks()).await;
+        let ending = hooks.at_end.into_iter().collect::<JoinSet<()>>().join_all();
+        let _ = tokio::time::timeout(END_TIMEOUT, ending).await;
         // After the last call has ended.
         #[cfg(feature = "otlp")]
         if let Some(otlp) = otlp {
@@ -45,6 +101,8 @@ impl Server {
         served?;
         std::thread::Builder::new().name("wharf-end".into()).spawn(|| {
             std::thread::sleep(EXIT_TIMEOUT);
+            #[cfg(feature = "client")]
+            crate::client::kill_children();
             std::process::exit(0);
         })?;
         Ok(())

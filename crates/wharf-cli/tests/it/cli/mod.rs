@@ -7,6 +7,8 @@ mod auth;
 mod auth_interactive;
 mod auth_security;
 mod bench;
+#[cfg(target_os = "linux")]
+mod bridge;
 mod commands;
 mod config;
 mod exit_codes;

@@ -216,6 +216,13 @@ impl DemoServer {
 }
 
 impl DemoServer {
+    /// Sends a signal to the server and waits for its end.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn signal(mut self, signal: rustix::process::Signal) {
+        crate::cli::pty::send(&self.child, signal);
+        ended(&mut self.child);
+    }
+
     /// Process id of the server.
     #[cfg(target_os = "linux")]
     pub(crate) fn pid(&self) -> u32 {

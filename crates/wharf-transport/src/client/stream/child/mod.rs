@@ -2,6 +2,7 @@
 
 pub(crate) mod environment;
 pub(crate) mod process;
+mod process_group;
 pub(crate) mod stderr;
 
 use std::{fmt, io, path::PathBuf, process::Stdio};
@@ -9,7 +10,7 @@ use std::{fmt, io, path::PathBuf, process::Stdio};
 use tokio::process::{ChildStdin, ChildStdout, Command};
 use wharf_model::{Error, ErrorKind, FailureOrigin};
 
-pub use crate::client::stream::child::environment::Environment;
+pub use crate::client::stream::child::{environment::Environment, process_group::kill_children};
 
 use crate::client::stream::child::{process::ChildProcess, stderr::StderrTail};
 use crate::client::{
@@ -24,7 +25,8 @@ use crate::client::{
 ///
 /// The child gets its own process group: Ctrl-C at a terminal reaches this program only, which can
 /// cancel its calls first. When the transport is closed or dropped, the child's stdin is closed. If
-/// the child does not exit, the group gets SIGTERM after two seconds and SIGKILL after two more.
+/// the child does not exit, the group gets SIGTERM after two seconds and SIGKILL after two more. When the child has
+/// exited, other processes in its group get SIGTERM, and SIGKILL two seconds later.
 /// When this program is killed, the child reads the end of its stdin. (The kernel could kill it,
 /// but that needs code between fork and exec, which is `unsafe`.)
 ///

@@ -4,7 +4,7 @@ use std::{process::ExitStatus, time::Duration};
 
 use tokio::{process::Child, time::timeout};
 
-use crate::client::stream::child::stderr::StderrTail;
+use crate::client::stream::child::{process_group::ProcessGroup, stderr::StderrTail};
 use crate::client::stream::connector::PeerGuard;
 
 /// Time that a process gets to exit after each step of the shutdown.
@@ -12,34 +12,26 @@ const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Time that a process gets to exit after it closed its stdout.
 const EXIT_REASON_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// A child process, killed on drop.
+/// A child process, killed with its process group on drop.
 pub(crate) struct ChildProcess {
     child: Child,
+    group: ProcessGroup,
     tail: Option<StderrTail>,
 }
 
 impl ChildProcess {
     pub(super) fn new(child: Child, tail: Option<StderrTail>) -> Self {
-        ChildProcess { child, tail }
+        let group = ProcessGroup::of(child.id());
+        ChildProcess { child, group, tail }
     }
 
     async fn wait_for_exit(&mut self, time: Duration) -> Option<ExitStatus> {
         timeout(time, self.child.wait()).await.ok()?.ok()
     }
 
-    /// Sends a signal to the child's process group, unless the child has exited: then its id may
-    /// belong to another process.
-    #[cfg(unix)]
-    fn signal(&mut self, signal: rustix::process::Signal) {
-        let group = self.child.id().and_then(|id| i32::try_from(id).ok());
-        if let Some(group) = group.and_then(rustix::process::Pid::from_raw) {
-            let _ = rustix::process::kill_process_group(group, signal);
-        }
-    }
-
     #[cfg(unix)]
     fn terminate(&mut self) {
-        self.signal(rustix::process::Signal::TERM);
+        self.group.terminate();
     }
 
     /// Other systems have no SIGTERM.
@@ -49,9 +41,21 @@ impl ChildProcess {
     }
 
     fn kill(&mut self) {
-        #[cfg(unix)]
-        self.signal(rustix::process::Signal::KILL);
+        self.group.kill();
         let _ = self.child.start_kill();
+    }
+
+    /// Waits for the exit of the child, after each step of the shutdown.
+    async fn shut_down(&mut self) {
+        if self.wait_for_exit(EXIT_TIMEOUT).await.is_some() {
+            return;
+        }
+        self.terminate();
+        if self.wait_for_exit(EXIT_TIMEOUT).await.is_some() {
+            return;
+        }
+        self.kill();
+        self.wait_for_exit(EXIT_TIMEOUT).await;
     }
 }
 
@@ -73,23 +77,7 @@ impl PeerGuard for ChildProcess {
     }
 
     async fn end(&mut self) {
-        if self.wait_for_exit(EXIT_TIMEOUT).await.is_some() {
-            return;
-        }
-        self.terminate();
-        if self.wait_for_exit(EXIT_TIMEOUT).await.is_some() {
-            return;
-        }
-        self.kill();
-        self.wait_for_exit(EXIT_TIMEOUT).await;
-    }
-}
-
-impl Drop for ChildProcess {
-    fn drop(&mut self) {
-        // Tokio kills only the child itself; this kills its process group.
-        if matches!(self.child.try_wait(), Ok(None)) {
-            self.kill();
-        }
+        self.shut_down().await;
+        self.group.end_members().await;
     }
 }
