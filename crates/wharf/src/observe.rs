@@ -9,8 +9,7 @@ pub use wharf_model::{
     NetworkProtocolVersion, ObservedEvent, ObservedServer, ObservedSession, ObservedTask,
     ObservedTransport, Observer, Observers, Refusal, RefusalReason, SPAN_ATTRIBUTES,
     SPAN_CONVENTIONS, SPAN_END_ATTRIBUTES, SessionEnd, SpanAttributeFn, TaskChange, TaskEvent,
-    TraceContext, UpstreamChange, hashed_id, is_unprintable, printable,
-    random_id,
+    TraceContext, UpstreamChange, hashed_id, is_unprintable, printable, random_id,
 };
 #[cfg(feature = "server")]
 pub use wharf_server::Tracing;
