@@ -72,7 +72,7 @@ const fn option(name: &'static str, effect: Effect) -> OtherFlag {
 }
 
 const LOGS: &str = "WHARF_LOG=debug logs to stderr, and --trace shows every message";
-const PATHS: &str = "Streamable HTTP is at /mcp, and the HTTP+SSE of 2024-11-05 at /sse with --sse";
+const PATHS: &str = "Streamable HTTP is at /mcp, and the older HTTP+SSE at /sse with --sse";
 const LOGIN: &str = "`wharf auth login URL` logs in once; see `wharf auth login --help`";
 
 const OTHER_FLAGS: [OtherFlag; 25] = [

@@ -456,9 +456,8 @@ impl Server {
                 .custom_methods(router.custom_methods())
                 .custom_notifications(router.custom_notifications()),
         };
-        let mut host = ServerContext::new(Arc::new(wire), router.clone())
-            .deadlines(deadlines)
-            .limits(limits.lines);
+        let host = ServerContext::new(Arc::new(wire), router.clone());
+        let mut host = host.deadlines(deadlines).limits(limits.lines);
         host.timer = self.timer;
         #[cfg(feature = "http")]
         let host = host.http_limits(limits.http);

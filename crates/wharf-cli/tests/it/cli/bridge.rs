@@ -140,7 +140,7 @@ impl Drop for BridgeOnStdio {
 /// Shell script of a server whose process group has a second process, which ignores the end of stdin and SIGTERM. The
 /// ids of both are added to the file `pids`.
 const SERVER_WITH_HELPER: &str =
-    "trap '' TERM; sleep 600 & trap - TERM; echo $$ $! >> pids; exec \"$0\" serve";
+    "trap '' TERM; sleep 600 >/dev/null 2>&1 & trap - TERM; echo $$ $! >> pids; exec \"$0\" serve";
 
 fn bridge_with_helper(sandbox: &Sandbox) -> Command {
     sandbox.command(&["bridge", "--", "sh", "-c", SERVER_WITH_HELPER, WHARF])
