@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    io::{Cursor, Read, Write},
+    io::{self, Cursor, Read, Write},
     path::{Component, Path},
 };
 
@@ -19,6 +19,10 @@ const MAX_FILES: usize = 10_000;
 const MAX_BYTES: u64 = 1 << 30;
 /// Largest number of bytes that one byte of the bundle may become, as Deflate can at most.
 const MAX_RATIO: u64 = 1_100;
+/// Largest manifest, in bytes.
+pub(super) const MAX_MANIFEST: u64 = 1 << 20;
+/// Bytes of other files that are kept when a bundle is read: the first ones, by which a PNG file is recognized.
+const FIRST_BYTES: u64 = 8;
 /// Begin and end of the signature after the ZIP file.
 const SIGNATURE: (&[u8], &[u8]) = (b"MCPB_SIG_V1", b"MCPB_SIG_END");
 
@@ -26,13 +30,17 @@ const SIGNATURE: (&[u8], &[u8]) = (b"MCPB_SIG_V1", b"MCPB_SIG_END");
 #[derive(Debug)]
 pub(super) struct BundleFile {
     pub(super) name: String,
+    /// The whole content of a file that is packed, and of the manifest; the first bytes of others in a bundle that was
+    /// read.
     pub(super) content: Vec<u8>,
+    /// Size in bytes.
+    pub(super) size: u64,
     pub(super) is_executable: bool,
 }
 
 impl BundleFile {
     pub(super) fn new(name: String, content: Vec<u8>, is_executable: bool) -> Self {
-        BundleFile { name, content, is_executable }
+        BundleFile { name, size: content.len() as u64, content, is_executable }
     }
 
     /// Reads the content from a file.
@@ -74,8 +82,9 @@ pub(super) struct ReadBundle {
     pub(super) is_signed: bool,
 }
 
-/// Reads a bundle into memory. Nothing is written, so a name cannot lead elsewhere (zip slip); such names, links and files
-/// that are too large are problems.
+/// Reads a bundle, but keeps only its manifest and the first bytes of other files: a small bundle may unpack to much (zip
+/// bomb). Nothing is written, so a name cannot lead elsewhere (zip slip); such names, links and files that are too large
+/// are problems.
 pub(super) fn read_bundle(bytes: &[u8]) -> Result<ReadBundle, String> {
     let (zip, is_signed) = without_signature(bytes);
     let mut archive =
@@ -99,20 +108,31 @@ pub(super) fn read_bundle(bytes: &[u8]) -> Result<ReadBundle, String> {
         if entry.is_dir() {
             continue;
         }
-        if bundle.files.iter().any(|file| file.name == name) {
+        let is_again = bundle.files.iter().any(|file| file.name == name);
+        if is_again {
             bundle.problems.push(format!("{name:?} is there twice"));
         }
         let mode = entry.unix_mode().unwrap_or_default();
-        let mut content = Vec::new();
+        let kept = if name == MANIFEST && !is_again { MAX_MANIFEST + 1 } else { FIRST_BYTES };
         // The size that the entry declares may be wrong.
-        let read = entry.by_ref().take(left + 1).read_to_end(&mut content);
-        read.map_err(|error| format!("{name:?}: {error}"))?;
+        let (content, size) = read_start(entry.by_ref().take(left + 1), kept)
+            .map_err(|error| format!("{name:?}: {error}"))?;
         left = left
-            .checked_sub(content.len() as u64)
+            .checked_sub(size)
             .ok_or_else(|| format!("its files have more than {limit} bytes"))?;
-        bundle.files.push(BundleFile::new(name, content, mode & 0o111 == 0o111));
+        let is_executable = mode & 0o111 == 0o111;
+        bundle.files.push(BundleFile { name, content, size, is_executable });
     }
     Ok(bundle)
+}
+
+/// Reads to the end; returns the first `kept` bytes, and the number of all.
+fn read_start(mut file: impl Read, kept: u64) -> io::Result<(Vec<u8>, u64)> {
+    let mut start = Vec::new();
+    file.by_ref().take(kept).read_to_end(&mut start)?;
+    let rest = io::copy(&mut file, &mut io::sink())?;
+    let size = start.len() as u64 + rest;
+    Ok((start, size))
 }
 
 /// Splits off the signature that may follow the ZIP file.
@@ -148,6 +168,18 @@ mod tests {
         for name in ["manifest.json", "server/a.exe", "server/win32/a b.exe", "a/"] {
             assert_eq!(name_problem(name), None, "{name:?}");
         }
+    }
+
+    #[test]
+    fn large_files_are_counted_and_not_kept() {
+        let mut writer = ZipWriter::new(Cursor::new(Vec::new()));
+        for name in [MANIFEST, "icon.png"] {
+            writer.start_file(name, SimpleFileOptions::default()).unwrap();
+            writer.write_all(&vec![b'0'; 4 << 20]).unwrap();
+        }
+        let bundle = read_bundle(&writer.finish().unwrap().into_inner()).unwrap();
+        let kept: Vec<_> = bundle.files.iter().map(|it| it.content.len()).collect();
+        assert_eq!(kept, [(1 << 20) + 1, 8]);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     bundle::{
-        archive::{MANIFEST, read_bundle},
+        archive::{MANIFEST, MAX_MANIFEST, read_bundle},
         manifest, sha256_of,
     },
     context::Context,
@@ -14,19 +14,16 @@ use crate::{
     terminal::{bytes, clean, clean_line},
 };
 
-/// Largest manifest, in bytes.
-const MAX_MANIFEST: usize = 1 << 20;
-
 /// Checks a bundle, prints its contents, and fails if there are problems.
 pub(super) fn check_bundle(file: &Path, context: &Context) -> Result<(), CliError> {
     let cannot = |why: String| CliError::invalid_file(format!("{}: {why}", file.display()));
     let content = fs::read(file).map_err(|error| cannot(error.to_string()))?;
     let mut bundle = read_bundle(&content).map_err(cannot)?;
     let found = bundle.files.iter().find(|it| it.name == MANIFEST);
-    let manifest = match found.map(|it| &it.content) {
+    let manifest = match found {
         None => Err(format!("the bundle has no {MANIFEST}")),
-        Some(text) if text.len() > MAX_MANIFEST => Err(format!("{MANIFEST} is larger than 1 MiB")),
-        Some(text) => serde_json::from_slice::<Map<String, Value>>(text)
+        Some(it) if it.size > MAX_MANIFEST => Err(format!("{MANIFEST} is larger than 1 MiB")),
+        Some(it) => serde_json::from_slice::<Map<String, Value>>(&it.content)
             .map_err(|error| format!("{MANIFEST}: {error}")),
     };
     let manifest = match manifest {
@@ -42,9 +39,10 @@ pub(super) fn check_bundle(file: &Path, context: &Context) -> Result<(), CliErro
     let sha256 = sha256_of(&content);
     let out = context.out;
     if out.is_json() {
-        let files = bundle.files.iter().map(|it| {
-            json!({"name": it.name, "bytes": it.content.len(), "executable": it.is_executable})
-        });
+        let files = bundle
+            .files
+            .iter()
+            .map(|it| json!({"name": it.name, "bytes": it.size, "executable": it.is_executable}));
         out.json(&json!({
             "file": file.to_string_lossy(), "bytes": content.len(), "sha256": sha256,
             "signed": bundle.is_signed, "files": files.collect::<Vec<_>>(), "manifest": manifest,
@@ -56,7 +54,11 @@ pub(super) fn check_bundle(file: &Path, context: &Context) -> Result<(), CliErro
             vec![format!("{} {}", clean_line(text("name")), clean_line(text("version")))];
         lines.extend(bundle.files.iter().map(|it| {
             let mode = if it.is_executable { "0755" } else { "0644" };
-            format!("  {mode}  {}  {}", clean_line(&it.name), bytes(it.content.len()))
+            format!(
+                "  {mode}  {}  {}",
+                clean_line(&it.name),
+                bytes(usize::try_from(it.size).unwrap_or(usize::MAX))
+            )
         }));
         lines.push(format!("sha256 {sha256}"));
         lines.extend(bundle.problems.iter().map(|it| format!("problem: {}", clean(it))));

@@ -167,6 +167,11 @@ fn hostile_bundles_are_found() {
         let is_there = problems.iter().any(|it| it.as_str().unwrap().contains(problem));
         assert!(is_there, "{name}: {problems:?}");
     }
+    bundle("large.mcpb", &|writer| {
+        writer.start_file("server/a", SimpleFileOptions::default()).unwrap();
+        writer.write_all(&vec![0; 4 << 20]).unwrap();
+    });
+    assert_eq!(check(&sandbox, "large.mcpb").1["files"][1]["bytes"], 4 << 20);
     sandbox.write("text.mcpb", "PK but no more");
     assert!(
         check(&sandbox, "text.mcpb").0.printed_error(1)["message"]
