@@ -120,7 +120,7 @@ async fn a_result_without_room_fails_the_task() {
     let id = client.task("big").await.id;
     settle().await;
     let TaskState::Failed(error) = client.get(&id).await.state else { panic!("it did not fail") };
-    assert!(error.message.contains("no room"), "{}", error.message);
+    assert!(error.message.contains("the task store is full"), "{}", error.message);
 }
 
 #[tokio::test(start_paused = true)]
