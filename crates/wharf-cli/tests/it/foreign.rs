@@ -173,14 +173,14 @@ struct Server {
 
 impl Server {
     fn start(over: ServerTransport, options: &[&str], log: File) -> Result<Self, String> {
+        // The address is read from a line of text.
         let transport: &[_] = match over {
-            ServerTransport::Sse => &["--http", "127.0.0.1:0", "--sse"],
-            _ => &["--http", "127.0.0.1:0"],
+            ServerTransport::Sse => &["--http", "127.0.0.1:0", "--log-format", "text", "--sse"],
+            _ => &["--http", "127.0.0.1:0", "--log-format", "text"],
         };
         let words = over.command(transport);
         let mut command = Command::new(words[0]);
-        // The address is read from a line of text.
-        command.args(&words[1..]).args(["--log-format", "text"]).args(options);
+        command.args(&words[1..]).args(options);
         let process = command.stderr(Stdio::piped()).spawn();
         let mut server = Self {
             process: process.map_err(|e| format!("cannot run wharf: {e}"))?,
