@@ -47,8 +47,8 @@
 //! | `otlp` | traces and metrics over OTLP, if the variables of OpenTelemetry name a receiver: `observe::Otlp` |
 //! | `otel` | spans with the OpenTelemetry SDK of the application: `observe::OpenTelemetrySpans` |
 //! | `logs` (default) | [`Logs`](observe::Logs): log lines on stderr, for every server that ends in [`Server::run`] |
-//! | `skills` | [skills](crate::skills): directories of instructions for models |
-//! | `gateway` | [gateway](crate::gateway): many upstream servers behind one server |
+//! | `skills` | [`skills`]: directories of instructions for models |
+//! | `gateway` | [`gateway`]: many upstream servers behind one server |
 //! | `server-card` | [`server_card`]: the description by which clients find a server, `Server::card` |
 //! | `apps` (default) | [`apps`]: HTML pages that hosts show for tools |
 //! | `axum`, `tower` | mounting in an axum application; tower layers as middleware |
