@@ -48,7 +48,7 @@ pub struct HttpLimits {
     pub session_bytes: usize,
     /// Largest number of legacy sessions of unauthenticated callers in a cluster, in all processes. Their
     /// addresses form 16 groups, and each group may have a sixteenth of it, so one address cannot use up the
-    /// sessions of all. Set [`Http::trusted_proxies`] behind a balancer, or else all clients have its address.
+    /// sessions of all. Set [`Http::trusted_proxies`](crate::server::http::Http::trusted_proxies) behind a balancer, or else all clients have its address.
     /// Callers without an address, such as those of an application that does not pass it on, are one group that
     /// may have all.
     pub anonymous_sessions: usize,
