@@ -297,8 +297,8 @@ async fn short_bodies_of_one_caller_leave_room_for_others() {
 async fn unfinished_messages_take_little_and_leave_room() {
     const SOCKETS: usize = 200;
     const LENGTH: usize = 3_900_000;
-    /// Memory that connections leave in the allocator.
-    const CONNECTIONS_MEMORY: usize = SOCKETS * 16_000;
+    /// Memory of connections that are open, without a message: up to 69 kB each were measured with glibc's allocator.
+    const CONNECTIONS_MEMORY: usize = SOCKETS * 70_000;
     let process = crate::advisories::server_process::ServerProcess::start_tidy().await;
     process.caller(LEGACY).opened().await.works().await;
     let part = vec![b' '; LENGTH];
